@@ -1,0 +1,79 @@
+"""Runs every check of the project and prints one plain summary. `--tests` adds the tests to the static checks."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree as ET
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = ROOT / ".venv" / "bin"
+REPORT = ROOT / ".cache" / "tests.xml"
+
+STATIC = {
+    "ruff": ["ruff", "check", "--quiet"],
+    "format": ["ruff", "format", "--check", "--quiet"],
+    "mypy": ["mypy"],
+    "imports": ["lint-imports", "--no-cache"],
+}
+TESTS = ["pytest", "-q", "-n", str(min(os.cpu_count() or 1, 4)), f"--junitxml={REPORT}"]
+
+
+class Result(NamedTuple):
+    name: str
+    passed: bool
+    seconds: float
+
+
+class Counts(NamedTuple):
+    passed: int
+    failed: int
+    skipped: list[str]
+
+
+def run(name: str, command: list[str], *, show: bool = False) -> Result:
+    """Run a check; what it prints is shown if it fails."""
+    started = time.monotonic()
+    done = subprocess.run(
+        [str(BIN / command[0]), *command[1:]], cwd=ROOT, capture_output=not show, text=True, check=False
+    )
+    if done.returncode and not show:
+        print(f"--- {name}\n{done.stdout}{done.stderr}".rstrip(), flush=True)
+    return Result(name, done.returncode == 0, time.monotonic() - started)
+
+
+def read_report() -> Counts:
+    """Count the tests of the last run; each skipped one comes with its reason."""
+    passed, failed, skipped = 0, 0, []
+    for case in ET.parse(REPORT).iter("testcase"):
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed += 1
+        elif (skip := case.find("skipped")) is not None:
+            skipped.append(f"{case.get('classname')}.{case.get('name')}: {skip.get('message')}")
+        else:
+            passed += 1
+    return Counts(passed, failed, skipped)
+
+
+def main() -> int:
+    """Run the checks and say how they went."""
+    REPORT.parent.mkdir(exist_ok=True)
+    REPORT.unlink(missing_ok=True)
+    results = [run(name, command) for name, command in STATIC.items()]
+    if "--tests" in sys.argv:
+        results.append(run("tests", TESTS, show=True))
+    print("\nSummary")
+    for result in results:
+        print(f"  {result.name:<8} {'passed' if result.passed else 'FAILED':<7} {result.seconds:6.1f} s")
+    if REPORT.exists():
+        counts = read_report()
+        for reason in counts.skipped:
+            print(f"  skipped: {reason}")
+        print(f"{counts.passed} passed, {counts.failed} failed, {len(counts.skipped)} skipped")
+    return 0 if all(result.passed for result in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""A command group that imports a subcommand when it is called, not when it is listed.
+
+`belljar --help` must answer at once, and most of what Belljar can do is not needed to say so.
+"""
+
+import importlib
+from typing import NamedTuple
+
+import click
+
+
+class Subcommand(NamedTuple):
+    """Where a subcommand lives, and what the list of commands says of it."""
+
+    module: str
+    attribute: str
+    help: str
+
+
+class LazyGroup(click.Group):
+    """A group whose subcommands are named, described and imported separately."""
+
+    subcommands: dict[str, Subcommand]
+
+    def __init__(self, *args: object, subcommands: dict[str, Subcommand], **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # click checks them
+        self.subcommands = subcommands
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's interface
+        return list(self.subcommands)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in self.subcommands:
+            return None
+        found = self.subcommands[cmd_name]
+        command: click.Command = getattr(importlib.import_module(found.module), found.attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.subcommands[name].help) for name in self.list_commands(ctx)])

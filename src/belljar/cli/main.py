@@ -1,0 +1,43 @@
+"""The `belljar` command, and the one place where an error becomes a message and an exit code."""
+
+import os
+import sys
+
+import click
+
+from belljar import __version__
+from belljar.cli.lazy import LazyGroup, Subcommand
+from belljar.errors import BelljarError
+
+EXIT_ERROR = 2
+
+
+@click.group(
+    cls=LazyGroup,
+    subcommands={
+        "policy": Subcommand("belljar.cli.policy", "policy", "Check, show, explain and import network policies."),
+        "completion": Subcommand("belljar.cli.completion", "completion", "Print a script for shell completion."),
+    },
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, message="belljar %(version)s")
+def cli() -> None:
+    """Run AI agents in sandboxes that have no network, only the doors you open."""
+
+
+def main() -> None:
+    """Run the command line; whatever goes wrong, the user sees a message and no traceback."""
+    try:
+        cli(prog_name="belljar")
+    except BelljarError as error:
+        click.echo(f"belljar: {error}", err=True)
+        sys.exit(EXIT_ERROR)
+    except Exception as error:
+        if os.environ.get("BELLJAR_DEBUG"):
+            raise
+        click.echo(
+            f"belljar: internal error: {type(error).__name__}: {error}\n"
+            "Set BELLJAR_DEBUG=1 to see where it happened, and please report it.",
+            err=True,
+        )
+        sys.exit(EXIT_ERROR)

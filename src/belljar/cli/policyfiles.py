@@ -1,0 +1,91 @@
+"""Policy files: reading them, and saying what is wrong with them in the way compilers do (file:line: what)."""
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from belljar.discovery import discover
+from belljar.errors import BelljarError
+from belljar.policy import (
+    CompiledPolicy,
+    Document,
+    InvalidPolicyError,
+    Problem,
+    compile_policy,
+    guess_syntax,
+    read_policy,
+)
+
+STDIN = "-"
+
+
+class UnreadableFileError(BelljarError):
+    """A file that is not there, or that cannot be read as text."""
+
+
+class InvalidFileError(BelljarError):
+    """A policy file that is refused; the text lists every problem with its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFile:
+    """A policy file that holds: what it says, and what that means on this machine."""
+
+    name: str
+    document: Document
+    compiled: CompiledPolicy
+
+    def warnings(self) -> list[str]:
+        """Return what is odd about it, with places."""
+        found = (*self.document.warnings, *self.compiled.expansion.warnings)
+        return [_located(self.name, self.document, problem, "warning") for problem in found]
+
+
+def read_source(path: str) -> str:
+    """Return the text of a file, or of standard input for ``-``. Raises UnreadableFileError."""
+    try:
+        raw = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise UnreadableFileError(f"{shown(path)} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    except FileNotFoundError:
+        raise UnreadableFileError(f"{path} does not exist; check the path") from None
+    except IsADirectoryError:
+        raise UnreadableFileError(f"{path} is a directory; name a file in it") from None
+    except (OSError, ValueError) as error:
+        raise UnreadableFileError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def load_policy(path: str) -> PolicyFile:
+    """Read and compile a policy file. Raises UnreadableFileError or InvalidFileError."""
+    text = read_source(path)
+    try:
+        document = read_policy(text, guess_syntax(text, path))
+    except InvalidPolicyError as error:
+        raise InvalidFileError(_listed(shown(path), None, error.problems)) from None
+    try:
+        compiled = compile_policy(document.policy, discover=discover)
+    except InvalidPolicyError as error:
+        raise InvalidFileError(_listed(shown(path), document, error.problems)) from None
+    return PolicyFile(shown(path), document, compiled)
+
+
+def shown(path: str) -> str:
+    """Return how a file is called in messages."""
+    return "standard input" if path == STDIN else click.format_filename(path)
+
+
+def _listed(name: str, document: Document | None, problems: Iterable[Problem]) -> str:
+    lines = [_located(name, document, problem, "error") for problem in problems]
+    return f"{name} is not a valid policy:\n" + "\n".join(lines)
+
+
+def _located(name: str, document: Document | None, problem: Problem, kind: str) -> str:
+    line = problem.line
+    if line is None and document is not None:
+        line = document.lines.of(problem.where)
+    place = name if line is None else f"{name}:{line}"
+    return f"{place}: {kind}: {problem}"

@@ -1,0 +1,26 @@
+"""What is asked for, and what comes back."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from belljar.errors import BelljarError
+
+TOOLS: Final = ("python", "node", "debian", "ubuntu", "rust", "go", "java")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolHost:
+    """A host that a tool would connect to."""
+
+    host: str
+    """In the one spelling of belljar.names."""
+    port: int
+    why: str
+    """Where it was found, for a person: ``pip's index-url``."""
+
+
+class ToolNotFoundError(BelljarError):
+    """A tool could not be asked, or named no host; the message shows how to name one in the policy."""
+
+    def __init__(self, tool: str, problem: str) -> None:
+        super().__init__(f"{problem}; name the host instead: presets: [{{{tool}: registry.corp.example}}]")

@@ -1,0 +1,46 @@
+"""Policy: what a document says, and what it means for a flow. Pure: no I/O, no clock.
+
+The way through: `read_policy` (text to Policy), `compile_policy` (Policy to CompiledPolicy), `decide`
+(CompiledPolicy and Flow to Verdict).
+"""
+
+from belljar.policy.addresses import AddressClass, classify
+from belljar.policy.compiled import CompiledPolicy, compile_policy
+from belljar.policy.decide import Verdict, decide
+from belljar.policy.explain import Explanation, explain, parse_destination
+from belljar.policy.flow import Flow, question, to_address, to_name
+from belljar.policy.model import Action, Mode, Policy, Protocol
+from belljar.policy.parse import Document, policy_from, read_policy
+from belljar.policy.problems import InvalidPolicyError, Problem
+from belljar.policy.reasons import Reason
+from belljar.policy.render import render
+from belljar.policy.syntax import Syntax, guess_syntax
+
+__all__ = [
+    "Action",
+    "AddressClass",
+    "CompiledPolicy",
+    "Document",
+    "Explanation",
+    "Flow",
+    "InvalidPolicyError",
+    "Mode",
+    "Policy",
+    "Problem",
+    "Protocol",
+    "Reason",
+    "Syntax",
+    "Verdict",
+    "classify",
+    "compile_policy",
+    "decide",
+    "explain",
+    "guess_syntax",
+    "parse_destination",
+    "policy_from",
+    "question",
+    "read_policy",
+    "render",
+    "to_address",
+    "to_name",
+]

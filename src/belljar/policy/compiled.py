@@ -1,0 +1,93 @@
+"""Policies to indexes: everything that a decision needs, looked up rather than searched for.
+
+Theory of operation
+-------------------
+Rules and the lists that count in the policy's mode (``allowed_*`` in block-all, ``denied_*`` in allow-all) become
+clauses. The clauses of a destination are found by its name (`domains`), by its addresses (`cidrs`), or they hold
+everywhere (`everywhere`, for entries that name ports or a protocol only). Of those that fit the port, the one with
+the lowest order wins; if there is none, the mode decides.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from belljar.names import Address
+from belljar.policy import clauses
+from belljar.policy.addresses import unwrap
+from belljar.policy.clauses import ByCidr, ByDomain, Clause
+from belljar.policy.match import CidrIndex, DomainIndex, PortIndex, PortSet
+from belljar.policy.model import Action, Mode, Policy, Protocol
+from belljar.policy.presets import Discover, Expansion, expand, nothing_discovered
+from belljar.policy.render import to_data
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledPolicy:
+    """A policy ready to be asked. Immutable; a change makes a new one with a higher generation."""
+
+    policy: Policy
+    mode: Mode
+    generation: int
+    digest: str
+    """SHA-256 of what the policy means here, presets included: equal digests decide alike."""
+
+    expansion: Expansion
+    domains: DomainIndex[Clause]
+    cidrs: CidrIndex[Clause]
+    everywhere: PortIndex[Clause]
+    everywhere_by_name: Clause | None
+    """What holds everywhere while only a name is asked for."""
+
+    host_ports: PortSet
+    opened: CidrIndex[Clause]
+    """The ranges that were granted by address, so that private addresses inside them are open."""
+
+    host_addresses: frozenset[Address]
+    """The addresses of the machine that the gateway runs on: never granted, whatever their class."""
+
+
+def compile_policy(
+    policy: Policy,
+    *,
+    generation: int = 1,
+    discover: Discover = nothing_discovered,
+    host_addresses: Iterable[Address] = (),
+) -> CompiledPolicy:
+    """Compile a policy. Raises InvalidPolicyError where a preset's hosts cannot be found out."""
+    expansion = expand(policy.presets, discover)
+    domains: list[ByDomain] = []
+    cidrs: list[ByCidr] = []
+    everywhere: list[Clause] = []
+    for order, rule in enumerate(policy.rules):
+        domains += clauses.rule_domains(order, rule)
+        cidrs += clauses.rule_cidrs(order, rule)
+        everywhere += clauses.rule_everywhere(order, rule)
+    if policy.mode is Mode.BLOCK_ALL:
+        domains += clauses.allowed_domains(policy, expansion)
+        cidrs += clauses.allowed_cidrs(policy)
+    else:
+        domains += clauses.denied_domains(policy)
+        cidrs += clauses.denied_cidrs(policy)
+        everywhere += clauses.denied_ports(policy)
+    return CompiledPolicy(
+        policy=policy,
+        mode=policy.mode,
+        generation=generation,
+        digest=_digest(policy, expansion),
+        expansion=expansion,
+        domains=DomainIndex(domains),
+        cidrs=CidrIndex(cidrs),
+        everywhere=PortIndex((clause.ports, clause) for clause in everywhere),
+        everywhere_by_name=next((clause for clause in everywhere if clause.fits(None, None)), None),
+        host_ports=PortSet.of(policy.host_ports, bare=(Protocol.TCP,)),
+        opened=CidrIndex((network, clause) for network, clause in cidrs if clause.action is Action.ALLOW),
+        host_addresses=frozenset(unwrap(address) for address in host_addresses),
+    )
+
+
+def _digest(policy: Policy, expansion: Expansion) -> str:
+    meaning = to_data(policy)
+    meaning["presets"] = [[str(entry.pattern) for entry in entries] for entries in expansion.entries]
+    return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,84 @@
+"""The lines of a squid.conf, and the access lists they define."""
+
+from collections.abc import Iterable
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from belljar.policy.importers.findings import Place
+
+
+class Directive(NamedTuple):
+    """One line: a word and what follows it."""
+
+    place: Place
+    name: str
+    words: tuple[str, ...]
+
+
+class Kind(Enum):
+    """What an access list looks at, as far as it matters here."""
+
+    NAMES = auto()
+    RANGES = auto()
+    PORTS = auto()
+    TUNNELS = auto()
+    """The method CONNECT: TLS, or anything else that the client cares to speak."""
+    EVERYTHING = auto()
+    OTHER = auto()
+    """Who asks, when, for which path: nothing that a policy can look at."""
+
+
+class Acl(NamedTuple):
+    """An access list: a request fits if it fits any of the values."""
+
+    kind: Kind
+    values: tuple[tuple[Place, str], ...] = ()
+
+
+_KINDS: Final = {"dstdomain": Kind.NAMES, "dst": Kind.RANGES, "port": Kind.PORTS}
+_BUILT_IN: Final = {"all": Acl(Kind.EVERYTHING), "CONNECT": Acl(Kind.TUNNELS)}
+
+
+def read_directives(text: str) -> list[Directive]:
+    """Return the lines of a configuration, without comments and with continued lines joined."""
+    directives = []
+    words: list[str] = []
+    first = 1
+    for number, line in enumerate(text.splitlines(), start=1):
+        first = first if words else number
+        continued = line.endswith("\\")
+        words += line.removesuffix("\\").split()
+        if words and not continued:
+            if said := _without_comment(words):
+                directives.append(Directive(Place(f"line {first}", first), said[0], tuple(said[1:])))
+            words = []
+    if said := _without_comment(words):
+        directives.append(Directive(Place(f"line {first}", first), said[0], tuple(said[1:])))
+    return directives
+
+
+def read_acls(directives: Iterable[Directive]) -> dict[str, Acl]:
+    """Return the access lists by name. A list may be defined in several lines, and has the values of all of them."""
+    acls: dict[str, Acl] = {}
+    for directive in directives:
+        if directive.name == "acl" and len(directive.words) >= 2:
+            name, kind, *values = directive.words
+            acl = _acl(kind, [(directive.place, value) for value in values])
+            known = acls.get(name, Acl(acl.kind))
+            same = known.kind is acl.kind
+            acls[name] = Acl(acl.kind, known.values + acl.values) if same else Acl(Kind.OTHER)
+    return _BUILT_IN | {name: acl for name, acl in acls.items() if name != "all"}
+
+
+def _acl(kind: str, values: list[tuple[Place, str]]) -> Acl:
+    if kind == "method":
+        tunnels = bool(values) and all(value == "CONNECT" for _, value in values)
+        return Acl(Kind.TUNNELS if tunnels else Kind.OTHER)
+    while values and values[0][1].startswith("-"):  # options, such as -n
+        values = values[1:]
+    return Acl(_KINDS.get(kind, Kind.OTHER), tuple(values))
+
+
+def _without_comment(words: list[str]) -> list[str]:
+    comment = next((index for index, word in enumerate(words) if word.startswith("#")), len(words))
+    return words[:comment]

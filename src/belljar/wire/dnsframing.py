@@ -1,0 +1,56 @@
+"""DNS over TCP: every message has its length in front, in two bytes (RFC 7766, 8)."""
+
+from typing import Final
+
+from belljar.wire.dnsformat import HEADER
+from belljar.wire.dnsquestion import MAX_QUERY
+from belljar.wire.outcome import Fault, Refuse
+
+_PREFIX: Final = 2
+
+
+def frame(message: bytes) -> bytes:
+    """Return the message as it is sent over TCP."""
+    return len(message).to_bytes(_PREFIX, "big") + message
+
+
+class DnsFrames:
+    """Cuts a client's stream into queries.
+
+    What comes out depends on the bytes alone, not on how they were cut: the queries in their order and, at
+    the first length that no query can have, a Refuse, after which nothing comes. Less than one query is
+    ever kept.
+    """
+
+    __slots__ = ("_buffer", "_refused")
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._refused = False
+
+    def feed(self, data: bytes) -> list[bytes | Refuse]:
+        """Take the next bytes of the stream, and return what is now complete; a Refuse is always the last."""
+        found: list[bytes | Refuse] = []
+        if self._refused:
+            return found
+        buffer = self._buffer
+        buffer += data
+        start = 0
+        while len(buffer) - start >= _PREFIX:
+            body = start + _PREFIX
+            length = int.from_bytes(buffer[start:body], "big")
+            if not HEADER.size <= length <= MAX_QUERY:
+                return [*found, self._refuse(length)]
+            if len(buffer) < body + length:
+                break
+            start = body + length
+            found.append(bytes(buffer[body:start]))
+        del buffer[:start]
+        return found
+
+    def _refuse(self, length: int) -> Refuse:
+        self._refused = True
+        self._buffer.clear()
+        if length > MAX_QUERY:
+            return Refuse(Fault.TOO_LARGE, f"announces a query of {length} bytes, more than {MAX_QUERY}")
+        return Refuse(Fault.MALFORMED_DNS, f"announces a query of {length} bytes, less than a header")

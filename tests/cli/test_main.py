@@ -1,0 +1,88 @@
+"""The real program, in a process of its own: exit codes, no tracebacks, colours on a terminal only."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from belljar import __version__
+
+BELLJAR = str(Path(sys.executable).parent / "belljar")
+
+
+def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([BELLJAR, *arguments], capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload,no-any-return]
+
+
+def on_a_terminal(*arguments: str) -> str:
+    """Return what a command writes to a terminal."""
+    script = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)"
+    command = [sys.executable, "-c", script, BELLJAR, *arguments]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stdout
+
+
+def test_help():
+    done = run("--help")
+    assert done.returncode == 0
+    assert "policy" in done.stdout
+
+
+def test_version():
+    assert run("--version").stdout == f"belljar {__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [("polcy",), ("policy", "chekc"), ("policy", "show", "x", "--formt", "yaml")])
+def test_a_slip_gets_a_usage_error_without_a_traceback(arguments):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "Error:" in done.stderr
+
+
+def test_an_error_is_a_message_on_standard_error_and_exit_code_2(tmp_path):
+    done = run("policy", "show", str(tmp_path / "no-such.yaml"))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("belljar: ")
+    assert "does not exist" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "mode: block-all\negress:\n  allowed_domains:\n" + "".join(f"    - h{n}.example.org\n" for n in range(20_000))
+    )
+    done = subprocess.run(
+        ["bash", "-c", '"$0" policy show "$1" | head -1', BELLJAR, str(policy)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "mode: block-all\n"
+    assert done.stderr == ""
+
+
+def test_a_terminal_gets_colours(tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("mode: block-all")
+    assert "\x1b[31mdeny" in on_a_terminal("policy", "explain", str(policy), "evil.example")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell):
+    done = run("completion", shell)
+    assert done.returncode == 0
+    assert "_BELLJAR_COMPLETE" in done.stdout
+
+
+def test_completion_knows_the_commands():
+    environment = {
+        **os.environ,
+        "_BELLJAR_COMPLETE": "bash_complete",
+        "COMP_WORDS": "belljar policy ",
+        "COMP_CWORD": "2",
+    }
+    assert "explain" in run(env=environment).stdout

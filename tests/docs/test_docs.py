@@ -1,0 +1,108 @@
+"""Documentation that is checked: what exists is described, and what is described exists."""
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from belljar.cli.main import cli
+from belljar.policy.parse import DOCUMENT_KEYS, EGRESS_KEYS, RULE_KEYS
+from belljar.policy.presets import PRESETS
+from belljar.policy.reasons import SENTENCES, Reason
+from belljar.wire.outcome import Fault
+
+ROOT = Path(__file__).parents[2]
+DOCS = {path.name: path.read_text() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]}
+
+
+def section(document: str, title: str) -> str:
+    """Return the text under a heading, up to the next one of the same depth."""
+    match = re.search(rf"^(#+) {re.escape(title)}\n(.*?)(?=^\1 |\Z)", DOCS[document], re.MULTILINE | re.DOTALL)
+    assert match, f"{document} has no section {title!r}"
+    return match[2]
+
+
+def first_column(text: str) -> list[str]:
+    return re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
+
+
+def commands(group: click.Group, path: tuple[str, ...] = ("belljar",)) -> dict[str, click.Command]:
+    context = click.Context(group)
+    found = {}
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        found[" ".join([*path, name])] = command
+        if isinstance(command, click.Group):
+            found |= commands(command, (*path, name))
+    return found
+
+
+COMMANDS = commands(cli)
+
+
+def test_every_policy_key_is_documented_and_nothing_else():
+    keys = [*DOCUMENT_KEYS, *(f"egress.{key}" for key in EGRESS_KEYS), *(f"rules[].{key}" for key in RULE_KEYS)]
+    assert sorted(first_column(section("policy.md", "Keys"))) == sorted(keys)
+
+
+def test_every_reason_is_documented_with_its_action_and_nothing_else():
+    text = section("policy.md", "Decisions")
+    assert first_column(text) == [reason.value for reason in Reason]
+    for reason in Reason:
+        action = "allow" if reason.startswith("allowed") else "deny"
+        assert f"| `{reason}` | {action} |" in text
+
+
+def test_every_reason_has_a_sentence():
+    assert set(SENTENCES) == set(Reason)
+
+
+def test_every_preset_is_documented_and_nothing_else():
+    assert first_column(section("policy.md", "Presets")) == list(PRESETS)
+
+
+def test_every_fault_is_documented_and_nothing_else():
+    assert first_column(section("wire.md", "Faults")) == [fault.value for fault in Fault]
+
+
+def test_every_command_is_documented_and_nothing_else():
+    headings = re.findall(r"^## (belljar .+)$", DOCS["cli.md"], re.MULTILINE)
+    assert sorted(headings) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_flag_is_documented_and_nothing_else(name):
+    flags = {
+        flag
+        for parameter in COMMANDS[name].params
+        if isinstance(parameter, click.Option)
+        for flag in parameter.opts
+        if flag.startswith("--")
+    }
+    documented = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", section("cli.md", name)))
+    assert documented == flags
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name):
+    assert COMMANDS[name].help
+
+
+@pytest.mark.parametrize("document", DOCS)
+def test_links_lead_somewhere(document):
+    folder = ROOT if (ROOT / document).exists() else ROOT / "docs"
+    for target in re.findall(r"\]\(([^)#:]+)\)", DOCS[document]):
+        assert (folder / target).exists(), f"{document} links to {target}"
+
+
+def test_the_architecture_page_names_every_module_of_the_policy_package():
+    named = set(re.findall(r"^\| `policy/([a-z]+)(?:\.py|/)` \|", DOCS["architecture.md"], re.MULTILINE))
+    existing = {path.stem for path in (ROOT / "src/belljar/policy").iterdir() if not path.name.startswith("_")}
+    assert named == existing
+
+
+@pytest.mark.parametrize("command", ["make demo", "make test"])
+def test_the_readme_shows_the_two_commands(command):
+    assert command in DOCS["README.md"]
