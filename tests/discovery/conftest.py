@@ -1,6 +1,7 @@
 import sys
 
 import pytest
+
 from tests.discovery.machines import PlayedMachine
 
 

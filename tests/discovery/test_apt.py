@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import pytest
-from tests.discovery.machines import SECRET
 
 from belljar.discovery import ToolNotFoundError
+from tests.discovery.machines import SECRET
 
 SOURCES = f"""\
 http://mirror.corp.example:8080/debian bookworm

@@ -5,11 +5,11 @@ import sys
 from dataclasses import replace
 
 import pytest
-from tests.discovery.machines import SECRET
 
 from belljar.discovery import TOOLS, ToolHost, ToolNotFoundError, discover
 from belljar.errors import BelljarError
 from belljar.names import canonical_name
+from tests.discovery.machines import SECRET
 
 PROGRAMS = ("python3", "pip", "uv", "npm", "apt-get", "cargo", "go", "mvn")
 

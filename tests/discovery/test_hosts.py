@@ -5,12 +5,12 @@ from ipaddress import ip_address
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.discovery.machines import SECRET
 
 from belljar.discovery.asking import NoAnswerError
 from belljar.discovery.hosts import Named, hosts_of, locate
 from belljar.discovery.model import ToolHost
 from belljar.names import canonical_name
+from tests.discovery.machines import SECRET
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@ import io
 import zipfile
 
 import pytest
-from tests.discovery.machines import SECRET
 
 from belljar.discovery import ToolNotFoundError
+from tests.discovery.machines import SECRET
 
 REMEDY = "name the host instead: presets: [{java: registry.corp.example}]"
 SUPER_POM = """\

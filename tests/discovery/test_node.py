@@ -1,9 +1,9 @@
 import json
 
 import pytest
-from tests.discovery.machines import SECRET
 
 from belljar.discovery import ToolNotFoundError
+from tests.discovery.machines import SECRET
 
 REMEDY = "name the host instead: presets: [{node: registry.corp.example}]"
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.discovery.machines import SECRET, PlayedMachine
 
 from belljar.discovery import ToolNotFoundError
 from belljar.discovery.asking import Machine
 from belljar.discovery.hosts import locate
 from belljar.discovery.python import _PRINT_DEFAULT, ask
+from tests.discovery.machines import SECRET, PlayedMachine
 
 DEFAULT = "https://public.corp.example/simple https://files.corp.example"
 FILES = ("files.corp.example", 443, "files of the default index")

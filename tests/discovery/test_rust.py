@@ -1,9 +1,9 @@
 import json
 
 import pytest
-from tests.discovery.machines import SECRET, PlayedMachine
 
 from belljar.discovery import ToolNotFoundError
+from tests.discovery.machines import SECRET, PlayedMachine
 
 REMEDY = "name the host instead: presets: [{rust: registry.corp.example}]"
 

@@ -22,7 +22,7 @@ T = TypeVar("T")
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """Machines are slow at times; no test is about time."""
 
-often = settings(unhurried, max_examples=400)
+often = settings(unhurried, max_examples=250)
 
 PLAIN_NAMES = ("a.example", "b.a.example", "c.b.a.example", "ba.example", "b.example", "xn--bcher-kva.example")
 """Names that patterns of the same list cover, or miss by a label or a letter."""

@@ -97,9 +97,7 @@ def near_the_edges() -> Iterator[Address]:
                     yield type(network.network_address)(number)
 
 
-@pytest.mark.parametrize(
-    "address", sorted(set(near_the_edges()), key=lambda address: (address.version, int(address))), ids=str
-)
+@pytest.mark.parametrize("address", list(dict.fromkeys(near_the_edges())), ids=str)
 def test_edges_of_ranges(address):
     assert unwrap(address) == unwrapped(address)
     assert classify(address) == address_class(address)

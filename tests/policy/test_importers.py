@@ -529,6 +529,7 @@ acl allowed_domains dstdomain -n api.example .b.example \\
 acl allowed_domains dstdomain d.example
 http_access deny !Safe_ports
 http_access deny CONNECT !SSL_ports
+acl manager proto cache_object
 http_access deny manager
 http_access deny to_localhost
 http_access allow allowed_domains
@@ -640,6 +641,7 @@ def test_http_access_lines(lines, policy):
         "allow us ours",
         "allow like",
         "allow ours !no",
+        "allow ours !https",
         "allow nobody",
         "allow mixed",
         "allow https",
@@ -698,6 +700,19 @@ def test_what_could_deny_but_does_not_is_passed_over(line):
 def test_ports_for_plain_http_alone_are_closed_with_a_note():
     text = f"{ACLS}http_access deny !wide\nhttp_access deny CONNECT !https\nhttp_access allow ours\n"
     assert "except 80, to which Squid lets plain HTTP pass alone" in notes(text)
+
+
+def test_a_list_of_patterns_is_taken_for_grants_and_that_is_noted():
+    assert "GRANTS what the list names" in notes("ads.example\n")
+
+
+def test_a_list_that_hides_behind_a_familiar_name_is_not_passed_over():
+    refusal("acl to_localhost src 10.0.0.0/8\nacl ours dstdomain a.example\nhttp_access deny to_localhost\n")
+
+
+def test_a_line_may_be_continued_to_the_end_of_the_text():
+    text = "acl ours dstdomain \\\n a.example \\\n b.example # both\nhttp_access allow \\\n ours \\"
+    assert said(text)["egress"]["allowed_domains"] == ["a.example", "b.example"]
 
 
 def test_a_list_in_a_file_is_noted():

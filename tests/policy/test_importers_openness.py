@@ -5,18 +5,22 @@
 
 import json
 from collections.abc import Callable
+from ipaddress import collapse_addresses, ip_network
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from belljar.policy import InvalidPolicyError, Mode, Protocol, Syntax, compile_policy, decide, read_policy, render
 from belljar.policy.flow import Flow, to_address, to_name
 from belljar.policy.importers import import_policy
+from belljar.policy.importers.ranges import all_but
 from tests.policy import sources
 from tests.policy.sources import SquidConf
 from tests.policy.strategies import unhurried
+
+thorough = settings(unhurried, max_examples=200)
 
 FLOWS = [
     to_name(name, port, protocol, (address,))
@@ -81,24 +85,32 @@ forge_documents = st.fixed_dictionaries(
     },
 )
 squid_names = st.one_of(names, names.map(".{}".format), addresses)
+
+
+def acl(kind: str, values: st.SearchStrategy[str]) -> st.SearchStrategy[tuple[str, tuple[str, ...]]]:
+    return st.tuples(st.just(kind), st.lists(values, min_size=1, max_size=2).map(tuple))
+
+
 squid_acls = st.fixed_dictionaries(
     {
-        "ours": st.tuples(st.just("dstdomain"), st.lists(squid_names, max_size=2).map(tuple)),
-        "more": st.tuples(st.just("dstdomain"), st.lists(squid_names, max_size=2).map(tuple)),
-        "nets": st.tuples(
-            st.just("dst"), st.lists(st.sampled_from(["203.0.113.0/24", "10.0.0.0/8"]), max_size=2).map(tuple)
-        ),
-        "safe": st.tuples(st.just("port"), st.lists(st.sampled_from(["80", "443", "22-90"]), max_size=2).map(tuple)),
-        "tls": st.tuples(st.just("port"), st.lists(st.sampled_from(["443", "8000-9000"]), max_size=2).map(tuple)),
+        "ours": acl("dstdomain", squid_names),
+        "more": acl("dstdomain", squid_names),
+        "nets": acl("dst", st.sampled_from(["203.0.113.0/24", "10.0.0.0/8"])),
+        "safe": acl("port", st.sampled_from(["80", "443", "22-90"])),
+        "tls": acl("port", st.sampled_from(["443", "8000-9000"])),
         "CONNECT": st.just(("method", ("CONNECT",))),
         "us": st.just(("src", ("10.0.0.0/8",))),
     }
 )
-squid_words = st.sampled_from(
-    ["ours", "ours", "more", "nets", "safe", "tls", "!safe", "!tls", "CONNECT", "us", "!more", "all"]
+destinations = st.sampled_from(
+    [("ours",), ("more",), ("nets",), ("ours", "safe"), ("CONNECT", "more"), ("ours", "all")]
 )
+words = st.sampled_from(["ours", "more", "nets", "safe", "tls", "!safe", "!tls", "CONNECT", "us", "!more", "all"])
 squid_lines = st.lists(
-    st.tuples(st.sampled_from(["allow", "deny"]), st.lists(squid_words, min_size=1, max_size=2).map(tuple)),
+    st.tuples(
+        st.sampled_from(["allow", "deny"]),
+        st.one_of(destinations, destinations, st.lists(words, min_size=1, max_size=2).map(tuple)),
+    ),
     min_size=1,
     max_size=5,
 ).map(tuple)
@@ -122,31 +134,31 @@ def check_against_source(text: str, opens: Callable[[Flow], bool]) -> None:
         assert read_policy(render(result.policy, syntax), syntax).policy == result.policy
 
 
-@unhurried
+@thorough
 @given(sandbox0_documents)
 def test_no_more_is_open_than_in_sandbox0(document):
     check_against_source(json.dumps(document), lambda flow: sources.sandbox0_opens(document, flow))
 
 
-@unhurried
+@thorough
 @given(srt_documents)
 def test_no_more_is_open_than_in_srt(document):
     check_against_source(json.dumps(document), lambda flow: sources.srt_opens(document, flow))
 
 
-@unhurried
+@thorough
 @given(forge_documents)
 def test_no_more_is_open_than_in_forge(document):
     check_against_source(json.dumps(document), lambda flow: sources.forge_opens(document, flow))
 
 
-@unhurried
+@thorough
 @given(squid_confs)
 def test_no_more_is_open_than_in_squid(conf):
     check_against_source(str(conf), conf.opens)
 
 
-@unhurried
+@thorough
 @given(st.lists(squid_names, min_size=1, max_size=4))
 def test_no_more_is_open_than_in_a_list_of_squid(entries):
     def opens(flow):
@@ -154,6 +166,22 @@ def test_no_more_is_open_than_in_a_list_of_squid(entries):
         return any(sources.squid_name(entry, host) for entry in entries)
 
     check_against_source("\n".join(entries), opens)
+
+
+networks = st.builds(
+    lambda number, length: ip_network((number >> (32 - length) << (32 - length), length)),
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 32),
+)
+
+
+@unhurried
+@given(st.lists(networks, max_size=5))
+def test_all_but_some_ranges_is_everything_else_exactly(some):
+    rest = all_but(some)
+    assert all(not one.overlaps(other) for one in some for other in rest if other.version == 4)
+    assert sum(net.num_addresses for net in collapse_addresses([*some, *(n for n in rest if n.version == 4)])) == 2**32
+    assert [str(net) for net in rest if net.version == 6] == ["::/0"]
 
 
 # Whatever the text

@@ -6,6 +6,10 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
+from belljar.names import canonical_name
+from belljar.wire.clienthello import MAX_HELLO, ClientHello, ClientHelloParser
+from belljar.wire.outcome import NEED_MORE, Fault, NeedMore, Refuse
 from tests.wire.hellos import (
     OpenSSLServer,
     alpn,
@@ -22,10 +26,6 @@ from tests.wire.hellos import (
     server_name,
     vector,
 )
-
-from belljar.names import canonical_name
-from belljar.wire.clienthello import MAX_HELLO, ClientHello, ClientHelloParser
-from belljar.wire.outcome import NEED_MORE, Fault, NeedMore, Refuse
 
 TLS12 = ssl.TLSVersion.TLSv1_2
 TLS13 = ssl.TLSVersion.TLSv1_3

@@ -9,15 +9,6 @@ import dns.rdatatype
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.wire.dnsmessages import (
-    edns_record,
-    found,
-    labels_of,
-    mutations,
-    queries,
-    wire_name,
-    wire_query,
-)
 
 from belljar.wire.dnsanswer import (
     MAX_EXTRA_TEXT,
@@ -30,6 +21,15 @@ from belljar.wire.dnsanswer import (
 )
 from belljar.wire.dnsformat import InfoCode, Rcode
 from belljar.wire.dnsquestion import RefusedQuery, parse_query
+from tests.wire.dnsmessages import (
+    edns_record,
+    found,
+    labels_of,
+    mutations,
+    queries,
+    wire_name,
+    wire_query,
+)
 
 DENIED = ExtendedError(InfoCode.BLOCKED, "not_allowed_domain: example.org is not in the policy")
 LONGEST_NAME = wire_name(*[b"a" * 63] * 3, b"a" * 61)

@@ -4,11 +4,11 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.wire.dnsmessages import wire_name, wire_query
 
 from belljar.wire.dnsframing import DnsFrames, frame
 from belljar.wire.dnsquestion import MAX_QUERY
 from belljar.wire.outcome import Fault, Refuse
+from tests.wire.dnsmessages import wire_name, wire_query
 
 QUERIES = [wire_query(), wire_query(wire_name(b"a" * 63, b"example"), ident=2), wire_query(ident=3)]
 STREAM = b"".join(frame(query) for query in QUERIES)

@@ -9,6 +9,11 @@ import dns.tsig
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from belljar.names import canonical_name
+from belljar.wire.dnsformat import Rcode
+from belljar.wire.dnsquestion import MAX_QUERY, Edns, Query, RefusedQuery, parse_query
+from belljar.wire.outcome import Fault
 from tests.wire.dnsmessages import (
     OPT,
     ROOT,
@@ -22,11 +27,6 @@ from tests.wire.dnsmessages import (
     wire_name,
     wire_query,
 )
-
-from belljar.names import canonical_name
-from belljar.wire.dnsformat import Rcode
-from belljar.wire.dnsquestion import MAX_QUERY, Edns, Query, RefusedQuery, parse_query
-from belljar.wire.outcome import Fault
 
 
 def test_everything_about_a_plain_query_is_read():

@@ -38,6 +38,7 @@ _NEVER: Final = (
     "100.100.100.200/32",  # Alibaba's metadata service
     "168.63.129.16/32",  # Azure's wire server
     "::/127",  # unspecified, loopback
+    "fd62:656c:6c6a::/64",  # the gateway's virtual addresses
     "2001:2::/48",  # benchmarks
     "2001:10::/28",  # ORCHID, never routed
     "3fff::/20",  # documentation, never routed

@@ -18,6 +18,7 @@ class EntryError(ValueError):
     """An entry that cannot be accepted; the message says why and what to write instead."""
 
 
+_RULE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/-]{0,62}", re.ASCII)
 _RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?(?:/([a-z]+))?", re.ASCII)
 _PREFIX_LENGTH = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
 _PORT_FORMS: Final = 'write 443, "8000-8100" or "123/udp", with numbers from 1 to 65535'
@@ -97,6 +98,13 @@ def read_protocol(entry: object) -> Protocol:
     if entry in ("tcp", "udp"):
         return Protocol(entry)
     raise EntryError('is not a known protocol; write "tcp" or "udp"')
+
+
+def read_rule_name(entry: object) -> str:
+    """Read the name of a rule."""
+    if isinstance(entry, str) and _RULE_NAME.fullmatch(entry):
+        return entry
+    raise EntryError("is not a name; write up to 63 letters, digits, spaces and . _ / -, no sign first")
 
 
 def _why_not_a_domain(entry: str, problem: str) -> str:

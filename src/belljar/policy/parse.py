@@ -6,7 +6,6 @@ InvalidPolicyError. There is no default that opens anything.
 
 import difflib
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +18,7 @@ from belljar.policy.entries import (
     read_domain,
     read_host_port,
     read_port,
+    read_rule_name,
 )
 from belljar.policy.model import Action, DomainPattern, Egress, Mode, Policy, PresetUse, Protocol, Rule
 from belljar.policy.presets import PRESETS
@@ -39,7 +39,6 @@ _ENTRY_READERS: Final[Mapping[str, Callable[[object], Any]]] = {
     "denied_cidrs": read_cidr,
     "denied_ports": read_port,
 }
-_RULE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/-]{0,62}", re.ASCII)
 _MODES: Final = 'write "block-all" or "allow-all"'
 
 
@@ -164,14 +163,11 @@ class _Reader:
     def rule_name(self, where: str, keys: Mapping[str, object]) -> str | None:
         if "name" not in keys:
             return None
-        name = keys["name"]
-        if isinstance(name, str) and _RULE_NAME.fullmatch(name):
-            return name
-        self.fail(
-            f"{where}.name",
-            f"{_quote(name)} is not a name; write up to 63 letters, digits, spaces and . _ / -, no sign first",
-        )
-        return None
+        try:
+            return read_rule_name(keys["name"])
+        except EntryError as error:
+            self.fail(f"{where}.name", f"{_quote(keys['name'])} {error}")
+            return None
 
     def protocol(self, where: str, keys: Mapping[str, object]) -> Protocol | None:
         return self.choice(where, keys, "protocol", Protocol) if "protocol" in keys else None

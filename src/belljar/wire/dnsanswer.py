@@ -99,8 +99,7 @@ class Answer:
 def address_answer(query: Query, addresses: Iterable[Address], ttl: int) -> Answer:
     """Answer with addresses, which must be of the family that the query asks for."""
     records = (
-        _record(RecordType.A if address.version == 4 else RecordType.AAAA, ttl, address.packed)
-        for address in addresses
+        _record(RecordType.A if address.version == 4 else RecordType.AAAA, ttl, address.packed) for address in addresses
     )
     return Answer(query, records=tuple(records))
 

@@ -8,11 +8,12 @@ Protocol rules restrict what may be asked of a host that traffic rules open. Her
 closed.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
+from belljar.policy.entries import EntryError, read_rule_name
 from belljar.policy.importers.document import Section
 from belljar.policy.importers.findings import Findings, Place, shown
 from belljar.policy.importers.translate import (
@@ -31,7 +32,6 @@ ELSEWHERE: Final = "every other address"
 """The name of a rule that is made here, and so cannot be that of another."""
 
 _MATCHERS: Final = ("domains", "cidrs", "ports")
-_RULE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/-]{0,62}", re.ASCII)
 
 Given: TypeAlias = Mapping[str, list[tuple[Place, Any]]]
 
@@ -74,16 +74,14 @@ class RuleReader:
     def _traffic_rule(self, section: Section) -> Rule | None:
         action, name = section.get("action"), section.get("name")
         given = {key: section.items(key) for key in _MATCHERS}
-        beyond = [section.at("app_protocols").where.rpartition(".")[2]] if section.items("app_protocols") else []
+        beyond = ["appProtocols"] if section.items("app_protocols") else []
         beyond += section.unread()
         if action not in ("allow", "deny"):
             self._findings.refuse(section.at("action"), f'is {shown(action)}; sandbox0 knows "allow" and "deny"')
             return None
         rule = self._matching(Action(action), given, section.at("ports"))
-        can_be_said = self._allows_no_more if rule.action is Action.ALLOW else self._denies_no_less
-        return (
-            replace(rule, name=self._name(section, name)) if can_be_said(section.place, rule, given, beyond) else None
-        )
+        check = self._allows_no_more if rule.action is Action.ALLOW else self._denies_no_less
+        return replace(rule, name=self._name(section, name)) if check(section.place, rule, given, beyond) else None
 
     def _protocol_rule(self, section: Section) -> Rule | None:
         given = {"domains": section.items("domains"), "cidrs": [], "ports": section.items("ports")}
@@ -137,9 +135,10 @@ class RuleReader:
         return True
 
     def _name(self, section: Section, name: object) -> str | None:
-        if isinstance(name, str) and _RULE_NAME.fullmatch(name) and name not in self._names:
-            self._names.add(name)
-            return name
+        with suppress(EntryError):
+            if (readable := read_rule_name(name)) not in self._names:
+                self._names.add(readable)
+                return readable
         if name:
             self._findings.note(section.at("name"), f"{shown(name)} was left out: it stands twice or cannot be a name")
         return None

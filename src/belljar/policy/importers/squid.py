@@ -38,9 +38,8 @@ def is_squid(text: str) -> bool:
     directives = read_directives(text)
     if any(directive.name in ("acl", "http_access") and directive.words for directive in directives):
         return True
-    entries = [directive.name for directive in directives]
     is_list = all(not (directive.words or _is_syntax(directive.name)) for directive in directives)
-    return is_list and any("." in entry for entry in entries)
+    return is_list and any("." in directive.name for directive in directives)
 
 
 def _is_syntax(word: str) -> bool:
@@ -57,6 +56,7 @@ def import_squid(text: str) -> Imported:
     names = EntryReader(DIALECT, findings, Action.ALLOW).destinations(entries)
     if not any(names):
         findings.refuse(WHOLE, "would be empty: no line is a domain that can be granted")
+    findings.note(WHOLE, "GRANTS what the list names; if the list was for a deny line, do not use the policy")
     note_web_ports(findings)
     note_private_addresses(findings)
     return findings.imported(Policy(Mode.BLOCK_ALL, names.granted()))

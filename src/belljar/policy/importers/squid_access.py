@@ -16,7 +16,6 @@ from belljar.policy.model import Action, PortRange, Rule, Scope
 
 DIALECT: Final = Dialect({Scope.EXACT: Scope.EXACT, Scope.WITHIN: Scope.WITHIN})
 
-_CLOSED_ANYWAY: Final = ("manager", "to_localhost", "to_linklocal")
 _DESTINATIONS: Final = {Kind.NAMES, Kind.RANGES}
 _CARRIED: Final = _DESTINATIONS | {Kind.PORTS}
 _EVERY_PORT: Final[tuple[PortRange, ...]] = (PortRange(1, 65535),)
@@ -60,7 +59,7 @@ class AccessLines:
         return _Test(word, word.startswith("!"), self._acls.get(word.removeprefix("!"), Acl(Kind.OTHER)))
 
     def _deny(self, place: Place, tests: list[_Test]) -> None:
-        if any(test.word in _CLOSED_ANYWAY and test.acl.kind is Kind.OTHER for test in tests) or self._limits(tests):
+        if any(test.acl.kind is Kind.CLOSED and not test.negated for test in tests) or self._limits(tests):
             return
         carried = [test for test in tests if not test.negated and test.acl.kind in _CARRIED]
         if not carried:

@@ -24,6 +24,8 @@ class Kind(Enum):
     TUNNELS = auto()
     """The method CONNECT: TLS, or anything else that the client cares to speak."""
     EVERYTHING = auto()
+    CLOSED = auto()
+    """What no policy opens: this machine, link-local addresses, Squid's own pages."""
     OTHER = auto()
     """Who asks, when, for which path: nothing that a policy can look at."""
 
@@ -36,7 +38,14 @@ class Acl(NamedTuple):
 
 
 _KINDS: Final = {"dstdomain": Kind.NAMES, "dst": Kind.RANGES, "port": Kind.PORTS}
-_BUILT_IN: Final = {"all": Acl(Kind.EVERYTHING), "CONNECT": Acl(Kind.TUNNELS)}
+_SINGLE_VALUES: Final = {("method", "CONNECT"): Kind.TUNNELS, ("proto", "cache_object"): Kind.CLOSED}
+_BUILT_IN: Final = {
+    "all": Acl(Kind.EVERYTHING),
+    "CONNECT": Acl(Kind.TUNNELS),
+    "manager": Acl(Kind.CLOSED),
+    "to_localhost": Acl(Kind.CLOSED),
+    "to_linklocal": Acl(Kind.CLOSED),
+}
 
 
 def read_directives(text: str) -> list[Directive]:
@@ -44,16 +53,13 @@ def read_directives(text: str) -> list[Directive]:
     directives = []
     words: list[str] = []
     first = 1
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate([*text.splitlines(), ""], start=1):  # the empty line ends one that is continued
         first = first if words else number
-        continued = line.endswith("\\")
         words += line.removesuffix("\\").split()
-        if words and not continued:
+        if not line.endswith("\\"):
             if said := _without_comment(words):
                 directives.append(Directive(Place(f"line {first}", first), said[0], tuple(said[1:])))
             words = []
-    if said := _without_comment(words):
-        directives.append(Directive(Place(f"line {first}", first), said[0], tuple(said[1:])))
     return directives
 
 
@@ -71,9 +77,8 @@ def read_acls(directives: Iterable[Directive]) -> dict[str, Acl]:
 
 
 def _acl(kind: str, values: list[tuple[Place, str]]) -> Acl:
-    if kind == "method":
-        tunnels = bool(values) and all(value == "CONNECT" for _, value in values)
-        return Acl(Kind.TUNNELS if tunnels else Kind.OTHER)
+    if len(values) == 1 and (single := _SINGLE_VALUES.get((kind, values[0][1]))):
+        return Acl(single)
     while values and values[0][1].startswith("-"):  # options, such as -n
         values = values[1:]
     return Acl(_KINDS.get(kind, Kind.OTHER), tuple(values))

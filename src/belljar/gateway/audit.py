@@ -1,0 +1,135 @@
+"""The audit log: one line of JSON for each event, in one write, and no trouble for the gateway.
+
+Theory of operation
+-------------------
+A line is ASCII, with every control character escaped, and short enough (less than 4096 bytes) that the kernel
+writes it to a pipe whole or not at all. The descriptor appends, so several writers can share a file.
+
+Whatever keeps a line from being written (a reader that is too slow, a full disk, a pipe that nobody reads), it waits
+in a queue, and lines that were begun are finished before others. When the queue is full, what comes is lost; the loss
+is counted, and told in the log as soon as there is room. Whoever would rather have the gateway wait than lose a line
+says so with ``on_full="block"``; that helps against slow readers only, for a full disk would be waited for in vain.
+"""
+
+import os
+import select
+import time
+from collections import deque
+from collections.abc import Callable
+from json import JSONEncoder
+from typing import Final, Literal
+
+from belljar.gateway.events import EVENTS, VERSION, AuditLost, Event
+
+QUEUE_LINES: Final = 4096
+
+_APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_in_quotes: Final = JSONEncoder().encode
+_TEMPLATES: Final = {
+    kind: f'{{"v":{VERSION},"time":"%s","event":"{name}","sandbox":%s'
+    + "".join(f',"{field}":%s' for field in kind._fields)
+    + "}\n"
+    for kind, name in EVENTS.items()
+}
+"""Lines with their values left out: filling one in takes half the time of encoding a dictionary."""
+
+
+def open_log(path: str) -> int:
+    """Open a file, or a named pipe that has a reader, for an AuditLog. Raises OSError."""
+    return os.open(path, _APPEND, 0o600)
+
+
+class AuditLog:
+    """Writes events to a descriptor; serves any number of sandboxes."""
+
+    def __init__(
+        self,
+        descriptor: int,
+        *,
+        on_full: Literal["lose", "block"] = "lose",
+        clock: Callable[[], float] = time.time,
+        queue_lines: int = QUEUE_LINES,
+    ) -> None:
+        """`descriptor` is open for appending. Lines wait in the queue only if it does not block."""
+        self._descriptor = descriptor
+        self._on_full = on_full
+        self._clock = clock
+        self._queue: deque[bytes] = deque()
+        self._queue_lines = queue_lines
+        self._would_block = False
+        self._unreported = 0
+        self._second = -1
+        self._date = ""
+
+    @property
+    def waiting(self) -> int:
+        """How many lines wait to be written; while there are any, somebody should call `flush` now and then."""
+        return len(self._queue)
+
+    def write(self, sandbox: str | None, event: Event) -> bool:
+        """Write an event; False if it is lost."""
+        if self._queue and not self._make_room():
+            self._unreported += 1
+            return False
+        self._report_loss()
+        self._queue.append(self._line(sandbox, event))
+        self.flush()
+        return True
+
+    def flush(self) -> None:
+        """Write what waits, as far as it goes."""
+        queue = self._queue
+        try:
+            while queue:
+                line = queue[0]
+                written = os.write(self._descriptor, line)
+                if written == len(line):
+                    queue.popleft()
+                else:
+                    queue[0] = line[written:]
+        except OSError as error:
+            self._would_block = isinstance(error, BlockingIOError)
+
+    def close(self) -> None:
+        """Write what can be written, and close the descriptor."""
+        self.flush()
+        self._report_loss()
+        self.flush()
+        os.close(self._descriptor)
+
+    def _make_room(self) -> bool:
+        """Tell whether the queue can take one more line, and the report of a loss."""
+        self.flush()
+        while len(self._queue) + 1 >= self._queue_lines:
+            if self._on_full == "lose" or not self._would_block:
+                return False
+            waiting = select.poll()
+            waiting.register(self._descriptor, select.POLLOUT)
+            waiting.poll()
+            self.flush()
+        return True
+
+    def _report_loss(self) -> None:
+        if self._unreported:
+            self._queue.append(self._line(None, AuditLost(self._unreported, "full")))
+            self._unreported = 0
+
+    def _line(self, sandbox: str | None, event: Event) -> bytes:
+        line = _TEMPLATES[type(event)] % (self._timestamp(), _to_json(sandbox), *map(_to_json, event))
+        return line.encode("ascii")
+
+    def _timestamp(self) -> str:
+        now = self._clock()
+        second = int(now)
+        if second != self._second:
+            self._second = second
+            self._date = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+        return f"{self._date}.{int((now - second) * 1000):03}Z"
+
+
+def _to_json(value: str | float | list[str] | None) -> str:
+    if isinstance(value, str):
+        return _in_quotes(value).replace("\x7f", "\\u007f")  # DEL is the one control character that JSON leaves alone
+    if isinstance(value, list):
+        return f"[{','.join(map(_to_json, value))}]"
+    return "null" if value is None else repr(value)

@@ -1,0 +1,179 @@
+"""The sandbox's DNS server, over UDP and TCP.
+
+Theory of operation
+-------------------
+All of a sandbox's DNS arrives here, whichever server it was sent to. Datagrams are read in batches, and after each
+batch everyone else gets a turn. A connection may idle for some seconds between complete questions; sending bytes
+without completing one wins no time, and neither does leaving answers unread.
+
+`Answering` knows the answers. What is to be forwarded (in allow-all only, and only where the gateway was given a way
+to do so) is waited for in a task of its own, of which there is a limited number.
+"""
+
+import socket
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from typing import Any, Final, TypeAlias
+
+from belljar.gateway.accepting import accept_for_ever
+from belljar.gateway.dnsanswering import Answering, type_name
+from belljar.gateway.events import Transport
+from belljar.gateway.jar import Jar
+from belljar.gateway.loop import Loop, Task
+from belljar.gateway.streams import Stream
+from belljar.gateway.wildcards import WildcardBudget
+from belljar.wire.dnsanswer import Answer, refusal_answer
+from belljar.wire.dnsframing import DnsFrames, frame
+from belljar.wire.dnsquestion import MAX_QUERY, Query, RefusedQuery, parse_query
+from belljar.wire.outcome import Refuse
+
+Forward: TypeAlias = Callable[[Query], Coroutine[Any, Any, Answer]]
+"""Asks a resolver outside; raises OSError, or TimeoutError, if that does not work."""
+
+BATCH: Final = 32
+"""How many datagrams are answered before others get a turn."""
+
+MAX_CONNECTIONS: Final = 64
+MAX_FORWARDS: Final = 64
+IDLE_SECONDS: Final = 10.0
+FORWARD_SECONDS: Final = 5.0
+
+_READ_BYTES: Final = 2048  # of a connection before others get a turn
+_PAUSE_SECONDS: Final = 0.05
+
+
+class DnsService:
+    """Answers the DNS of one sandbox."""
+
+    def __init__(self, loop: Loop, jar: Jar, wildcards: WildcardBudget, forward: Forward | None = None) -> None:
+        self._loop, self._jar = loop, jar
+        self._forward = forward
+        self._answering = Answering(jar, wildcards, loop.clock, can_forward=forward is not None)
+        self._servers: list[Task] = []
+        self._listeners: list[socket.socket] = []
+        self._connections: set[Task] = set()
+        self._forwards: set[Task] = set()
+
+    def serve(self, udp: Iterable[socket.socket], tcp: Iterable[socket.socket]) -> None:
+        """Begin to answer on listeners, which stay the caller's."""
+        for listener in udp:
+            self._listeners.append(listener)
+            self._servers.append(self._loop.spawn(self._answer_datagrams(listener)))
+        for listener in tcp:
+            self._listeners.append(listener)
+            self._servers.append(self._loop.spawn(accept_for_ever(self._loop, self._jar, listener, self._converse)))
+
+    def close(self) -> None:
+        """Stop answering; do so before the listeners are closed."""
+        for task in (*self._servers, *self._connections, *self._forwards):
+            task.cancel()
+        for listener in self._listeners:
+            self._loop.unwatch(listener)
+
+    # UDP.
+
+    async def _answer_datagrams(self, listener: socket.socket) -> None:
+        watch = self._loop.watch(listener)
+        while True:
+            try:
+                for _ in range(BATCH):
+                    message, client = listener.recvfrom(MAX_QUERY + 1)
+                    self._answer_datagram(listener, message, client)
+                await self._loop.sleep(0)
+            except BlockingIOError:
+                await self._loop.readable(watch)
+            except OSError:  # the kernel has no memory to spare, say
+                await self._loop.sleep(_PAUSE_SECONDS)
+
+    def _answer_datagram(self, listener: socket.socket, message: bytes, client: Any) -> None:
+        query = parse_query(message)
+        if isinstance(query, RefusedQuery):
+            reply = self._refuse(message, query, "udp")
+        elif (answer := self._answering.answer(query, "udp")) is not None:
+            reply = answer.datagram()
+        elif len(self._forwards) < MAX_FORWARDS:
+            self._start_forward(listener, query, client)
+            return
+        else:
+            reply = self._answering.overloaded(query, "udp").datagram()
+        if reply is not None:
+            _send(listener, reply, client)
+
+    def _start_forward(self, listener: socket.socket, query: Query, client: Any) -> None:
+        async def forward_and_answer() -> None:
+            try:
+                _send(listener, (await self._forwarded(query, "udp")).datagram(), client)
+            finally:
+                self._forwards.discard(task)
+
+        task = self._loop.spawn(forward_and_answer())
+        self._forwards.add(task)
+
+    # TCP.
+
+    async def _converse(self, client: Stream) -> None:
+        task = self._loop.current
+        if task is None or len(self._connections) >= MAX_CONNECTIONS:
+            self._jar.observer.limit_reached("dns_connections")
+            client.reset()
+            return
+        self._connections.add(task)
+        try:
+            with suppress(OSError):
+                await self._answer_stream(client)
+        finally:
+            client.close()
+            self._connections.discard(task)
+
+    async def _answer_stream(self, client: Stream) -> None:
+        frames = DnsFrames()
+        while messages := await self._next_messages(client, frames):
+            replies = []
+            for message in messages:
+                if isinstance(message, Refuse):
+                    self._jar.observer.dns_refused("tcp", None, None, message.fault, message.detail)
+                    return
+                if (reply := await self._reply_over_tcp(message)) is not None:
+                    replies.append(frame(reply))
+            with self._loop.timeout(IDLE_SECONDS):
+                await client.write(b"".join(replies))
+            await self._loop.sleep(0)
+
+    async def _next_messages(self, client: Stream, frames: DnsFrames) -> list[bytes | Refuse]:
+        """Return what is complete next; nothing at the end of the stream."""
+        with self._loop.timeout(IDLE_SECONDS):
+            while data := await client.read(_READ_BYTES):
+                if messages := frames.feed(data):
+                    return messages
+        return []
+
+    async def _reply_over_tcp(self, message: bytes) -> bytes | None:
+        query = parse_query(message)
+        if isinstance(query, RefusedQuery):
+            return self._refuse(message, query, "tcp")
+        answer = self._answering.answer(query, "tcp")
+        return (answer or await self._forwarded(query, "tcp")).message()
+
+    # Both.
+
+    async def _forwarded(self, query: Query, transport: Transport) -> Answer:
+        if self._forward is None:
+            raise RuntimeError("nothing is to be forwarded where nobody can")
+        try:
+            with self._loop.timeout(FORWARD_SECONDS):
+                answer = await self._forward(query)
+        except OSError:
+            return self._answering.failed(query, transport)
+        self._answering.answered(query, transport, "forwarded")
+        return answer
+
+    def _refuse(self, message: bytes, refused: RefusedQuery, transport: Transport) -> bytes | None:
+        query = refused.query
+        name, kind = (query.qname, type_name(query.qtype)) if query else (None, None)
+        self._jar.observer.dns_refused(transport, name, kind, refused.fault, refused.detail)
+        return refusal_answer(message, refused)
+
+
+def _send(listener: socket.socket, reply: bytes, client: Any) -> None:
+    with suppress(OSError):  # a client that is gone, or does not read: it may ask again
+        listener.sendto(reply, client)

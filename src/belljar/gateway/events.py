@@ -1,0 +1,166 @@
+"""What the audit log tells: one type for each event, and its fields are those of the line.
+
+This is the schema, in its version; docs/audit.md explains it, and a test holds the two together. A field that is
+not known is null, never absent. There is no room here for what a request contains: no path, no query, no header,
+no body.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+VERSION: Final = 1
+
+COMMON_FIELDS: Final = ("v", "time", "event", "sandbox")
+"""What every line begins with."""
+
+Ending: TypeAlias = Literal["closed", "failed", "cut", "denied"]
+Transport: TypeAlias = Literal["udp", "tcp"]
+DnsResult: TypeAlias = Literal["address", "pointer", "no_data", "no_name", "forwarded", "failed"]
+LossCause: TypeAlias = Literal["full", "flood"]
+
+Limit: TypeAlias = Literal[
+    "connections",
+    "handshakes",
+    "descriptors",
+    "direct_dial",
+    "dns_per_second",
+    "dns_connections",
+    "dns_forwards",
+    "names_under_wildcard",
+    "virtual_names",
+]
+
+
+class SandboxOpened(NamedTuple):
+    """The gateway began to serve a sandbox."""
+
+    generation: int
+    digest: str | None
+
+
+class SandboxClosed(NamedTuple):
+    """The gateway no longer serves a sandbox."""
+
+
+class FlowAllowed(NamedTuple):
+    """A flow was allowed, and is connected."""
+
+    protocol: str | None
+    name: str | None
+    addresses: list[str]
+    port: int | None
+    claimed: str | None
+    reason: str
+    rule: str | None
+
+
+class FlowDenied(NamedTuple):
+    """A flow was denied: at once, when more was known about it, or by a new policy."""
+
+    protocol: str | None
+    name: str | None
+    addresses: list[str]
+    port: int | None
+    claimed: str | None
+    reason: str
+    rule: str | None
+    sentence: str
+
+
+class FlowClosed(NamedTuple):
+    """A flow that the policy had allowed has ended."""
+
+    protocol: str | None
+    name: str | None
+    addresses: list[str]
+    port: int | None
+    how: Ending
+    bytes_up: int
+    bytes_down: int
+    seconds: float
+
+
+class DnsAnswered(NamedTuple):
+    """A question got its answer, or the answer that there is none."""
+
+    transport: Transport
+    name: str
+    type: str
+    result: DnsResult
+    reason: str | None
+
+
+class DnsDenied(NamedTuple):
+    """A question was denied by the policy."""
+
+    transport: Transport
+    name: str
+    type: str
+    reason: str
+    rule: str | None
+    sentence: str
+
+
+class DnsRefused(NamedTuple):
+    """A message was not a question that Belljar answers, whatever the policy."""
+
+    transport: Transport
+    name: str | None
+    type: str | None
+    fault: str
+    detail: str
+
+
+class PolicyChanged(NamedTuple):
+    """A policy came into force."""
+
+    generation: int
+    digest: str
+    flows_cut: int
+
+
+class LimitReached(NamedTuple):
+    """Something was refused because of a limit."""
+
+    limit: Limit
+    times: int
+
+
+class AuditLost(NamedTuple):
+    """Lines are missing here."""
+
+    lines: int
+    cause: LossCause
+
+
+Event: TypeAlias = (
+    SandboxOpened
+    | SandboxClosed
+    | FlowAllowed
+    | FlowDenied
+    | FlowClosed
+    | DnsAnswered
+    | DnsDenied
+    | DnsRefused
+    | PolicyChanged
+    | LimitReached
+    | AuditLost
+)
+
+EVENTS: Final[Mapping[type[Event], str]] = MappingProxyType(
+    {
+        SandboxOpened: "sandbox.opened",
+        SandboxClosed: "sandbox.closed",
+        FlowAllowed: "flow.allowed",
+        FlowDenied: "flow.denied",
+        FlowClosed: "flow.closed",
+        DnsAnswered: "dns.answered",
+        DnsDenied: "dns.denied",
+        DnsRefused: "dns.refused",
+        PolicyChanged: "policy.changed",
+        LimitReached: "limit.reached",
+        AuditLost: "audit.lost",
+    }
+)
+"""The name of each event in the log."""

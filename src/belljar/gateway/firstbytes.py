@@ -1,0 +1,87 @@
+"""What a client says first: whom it wants, in TLS or in HTTP, or neither.
+
+The bytes are kept, because they are forwarded once the destination is settled. Nothing is forwarded before.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from belljar.gateway.streams import Stream
+from belljar.wire.clienthello import ClientHello, ClientHelloParser
+from belljar.wire.httphead import Http2Preface, RequestHead, RequestHeadParser
+from belljar.wire.outcome import NEED_MORE, Fault, NeedMore, Refuse
+
+
+@dataclass(frozen=True, slots=True)
+class TlsClient:
+    """The client speaks TLS."""
+
+    received: bytes
+    hello: ClientHello | Refuse
+
+
+@dataclass(frozen=True, slots=True)
+class HttpClient:
+    """The client speaks HTTP in plain text."""
+
+    received: bytes
+    head: RequestHead | Http2Preface | Refuse
+
+
+@dataclass(frozen=True, slots=True)
+class OtherClient:
+    """The client speaks something else, or nothing: it ended the stream first."""
+
+    received: bytes
+    ended: bool
+
+
+FirstBytes: TypeAlias = TlsClient | HttpClient | OtherClient
+
+
+class FirstBytesReader:
+    """Reads the client's bytes until it is clear what it speaks and whom it wants."""
+
+    def __init__(self) -> None:
+        self.received = bytearray()
+        self._tls, self._http = ClientHelloParser(), RequestHeadParser()
+        self._hello: ClientHello | NeedMore | Refuse = NEED_MORE
+        self._head: RequestHead | Http2Preface | NeedMore | Refuse = NEED_MORE
+
+    def feed(self, data: bytes) -> FirstBytes | None:
+        """Take the next bytes, none for the end of the stream; return the answer once there is one."""
+        self.received += data
+        if not data:
+            return OtherClient(bytes(self.received), ended=True)
+        if self._hello is NEED_MORE:
+            self._hello = self._tls.feed(data)
+            if self._hello is not NEED_MORE and not _is(self._hello, Fault.NOT_TLS):
+                return TlsClient(bytes(self.received), self._hello)
+        if self._head is NEED_MORE:
+            self._head = self._http.feed(data)
+            if self._head is not NEED_MORE and not _is(self._head, Fault.NOT_HTTP):
+                return HttpClient(bytes(self.received), self._head)
+        if self._hello is NEED_MORE or self._head is NEED_MORE:
+            return None
+        return OtherClient(bytes(self.received), ended=False)
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether no server can act on what has come so far: it is not TLS, and not a whole line of HTTP.
+
+        Any word can be the method of a request, so a text is known not to be HTTP only when its first line is
+        complete. A protocol that waits for an answer to less than a line must not wait for ever.
+        """
+        return self._hello is not NEED_MORE and b"\r" not in self.received and b"\n" not in self.received
+
+
+async def read_first_bytes(client: Stream) -> FirstBytes:
+    """Read until there is an answer. Raises OSError."""
+    reader = FirstBytesReader()
+    while (answer := reader.feed(await client.read())) is None:
+        pass
+    return answer
+
+
+def _is(answer: object, fault: Fault) -> bool:
+    return isinstance(answer, Refuse) and answer.fault is fault

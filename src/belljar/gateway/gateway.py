@@ -1,0 +1,80 @@
+"""The gateway: one loop that serves the doors of any number of sandboxes."""
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from belljar.gateway import proxies, transparent
+from belljar.gateway.accepting import accept_for_ever
+from belljar.gateway.carrying import Door
+from belljar.gateway.dialing import Dialler
+from belljar.gateway.dnsservice import DnsService
+from belljar.gateway.jar import Jar
+from belljar.gateway.listeners import Listeners
+from belljar.gateway.loop import Loop, Task
+from belljar.gateway.relay import Pipes
+from belljar.gateway.resolver import Resolver
+from belljar.gateway.streams import Stream
+from belljar.policy import CompiledPolicy
+
+_Handler = Callable[[Door, Stream], Coroutine[Any, Any, None]]
+
+
+class Gateway:
+    """Serves sandboxes until it is closed. Everything happens on the loop's thread."""
+
+    def __init__(self, loop: Loop, resolver: Resolver) -> None:
+        self._loop = loop
+        self._dialler = Dialler(loop, resolver)
+        self._pipes = Pipes()
+        self._served: dict[str, _Served] = {}
+
+    def open(self, jar: Jar, listeners: Listeners) -> None:
+        """Begin to serve a sandbox through its listeners, which the gateway owns from now on."""
+        door = Door(self._loop, jar, self._dialler, self._pipes)
+        self._served[jar.id] = _Served(door, listeners)
+        jar.observer.sandbox_opened(jar.policy)
+
+    def change_policy(self, sandbox: str, policy: CompiledPolicy) -> int:
+        """Put a new policy in force; return how many live flows it cut. Raises KeyError for an unknown sandbox."""
+        return self._served[sandbox].door.jar.change_policy(policy)
+
+    def close(self, sandbox: str) -> None:
+        """End everything of one sandbox."""
+        served = self._served.pop(sandbox)
+        served.close()
+        served.door.jar.observer.sandbox_closed()
+
+    def close_all(self) -> None:
+        """End everything."""
+        for sandbox in list(self._served):
+            self.close(sandbox)
+        self._pipes.close()
+
+
+class _Served:
+    """One sandbox and the tasks that serve its doors."""
+
+    def __init__(self, door: Door, listeners: Listeners) -> None:
+        self.door = door
+        self._listeners = listeners
+        self._tasks: list[Task] = []
+        for group, handle in (
+            (listeners.tcp, transparent.handle),
+            (listeners.http_proxy, proxies.handle_http),
+            (listeners.socks, proxies.handle_socks),
+        ):
+            self._tasks += (self._serve(listener, handle) for listener in group)
+        self._dns = DnsService(door.loop, door.jar, door.jar.wildcards)
+        self._dns.serve(listeners.dns_udp, listeners.dns_tcp)
+
+    def _serve(self, listener: Any, handle: _Handler) -> Task:
+        door = self.door
+        return door.loop.spawn(accept_for_ever(door.loop, door.jar, listener, partial(handle, door)))
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        self._dns.close()
+        self.door.jar.end_all()
+        self._listeners.close()

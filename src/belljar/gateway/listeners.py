@@ -1,0 +1,37 @@
+"""The sockets that a gateway is given: made inside a sandbox, served from outside of it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from socket import socket
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Every door of one sandbox. All are non-blocking; each group has an IPv4 and an IPv6 socket."""
+
+    tcp: tuple[socket, ...]
+    """Redirected TCP: SO_ORIGINAL_DST of an accepted connection is where the client wanted to go."""
+
+    dns_udp: tuple[socket, ...]
+    dns_tcp: tuple[socket, ...]
+    """Redirected DNS: answers go back from the address that was asked."""
+
+    http_proxy: tuple[socket, ...]
+    socks: tuple[socket, ...]
+    """Explicit proxies, for programs that insist on one."""
+
+    udp: tuple[socket, ...]
+    """Diverted UDP, each datagram with its destination (IP_RECVORIGDSTADDR); empty where UDP is refused."""
+
+    def groups(self) -> dict[str, tuple[socket, ...]]:
+        """Return the sockets by the name of their door; `Listeners(**groups)` makes them listeners again."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def __iter__(self) -> Iterator[socket]:
+        for group in self.groups().values():
+            yield from group
+
+    def close(self) -> None:
+        """Close every door: the sandbox is left without any."""
+        for listener in self:
+            listener.close()

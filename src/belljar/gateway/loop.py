@@ -1,0 +1,296 @@
+"""An event loop for sockets: coroutines, timers and nothing else, on edge-triggered epoll.
+
+Theory of operation
+-------------------
+A descriptor is registered once, for both directions, edge-triggered; from then on nothing but the work itself costs
+a system call. That asks for one discipline of everyone: *try first, wait only when the kernel said "would block"*. An
+edge that arrives while nobody waits is dropped, and it may be, because whoever comes later tries first.
+
+Who waits for a descriptor is a callback per direction (`Watch`). Coroutines wait through `Loop.readable` and
+`Loop.writable`; the relay, which moves most of the bytes, sets its own callbacks and spends no coroutine on them.
+
+A coroutine runs as a Task until it waits. A task can be cancelled: Cancelled is raised where it waits. A `timeout` does
+the same with TimeoutError. The loop is not for threads, with one exception: `call_from_thread`.
+"""
+
+import heapq
+import os
+import select
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
+from types import coroutine
+from typing import Any, Final, Protocol
+
+_BOTH: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
+_READ: Final = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
+_WRITE: Final = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR
+_MAX_EVENTS: Final = 256
+
+
+class HasFileno(Protocol):
+    """Whatever has a descriptor."""
+
+    def fileno(self) -> int: ...
+
+
+class Cancelled(BaseException):
+    """Raised in a task where it waits, because somebody decided that it should end."""
+
+
+class Watch:
+    """Who is to be called when a descriptor is ready."""
+
+    __slots__ = ("on_readable", "on_writable")
+
+    def __init__(self) -> None:
+        self.on_readable: Callable[[], None] | None = None
+        self.on_writable: Callable[[], None] | None = None
+
+
+class Timer:
+    """A call in the future, which can be called off."""
+
+    __slots__ = ("call", "when")
+
+    def __init__(self, when: float, call: Callable[[], None]) -> None:
+        self.when = when
+        self.call: Callable[[], None] | None = call
+
+    def cancel(self) -> None:
+        """Call it off."""
+        self.call = None
+
+    def __lt__(self, other: "Timer") -> bool:
+        return self.when < other.when
+
+
+class Task:
+    """A coroutine on its way."""
+
+    __slots__ = ("_coroutine", "_loop", "_on_done", "_unwait", "done", "error", "result")
+
+    def __init__(self, loop: "Loop", work: Coroutine[Any, Any, Any]) -> None:
+        self._loop = loop
+        self._coroutine = work
+        self._unwait: Callable[[], None] | None = None
+        self._on_done: list[Callable[[], None]] = []
+        self.done = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def cancel(self) -> None:
+        """End the task where it waits."""
+        self.throw(Cancelled())
+
+    def throw(self, error: BaseException) -> None:
+        """Raise an error in the task where it waits."""
+        if not self.done:
+            self._stop_waiting()
+            self._loop.call_soon(lambda: self._raise(error))
+
+    def when_done(self, call: Callable[[], None]) -> Callable[[], None]:
+        """Have something called at the end; return what calls that off."""
+        self._on_done.append(call)
+        return lambda: self._on_done.remove(call) if call in self._on_done else None
+
+    def wake(self) -> None:
+        """Go on after a wait."""
+        self._stop_waiting()
+        self._step(None)
+
+    def _raise(self, error: BaseException) -> None:
+        self._stop_waiting()  # it may have come to another wait by now
+        self._step(error)
+
+    def _stop_waiting(self) -> None:
+        if self._unwait is not None:
+            unwait, self._unwait = self._unwait, None
+            unwait()
+
+    def _step(self, error: BaseException | None) -> None:
+        if self.done:
+            return
+        previous, self._loop.current = self._loop.current, self
+        try:
+            if error is None:
+                self._unwait = self._coroutine.send(None)
+            else:
+                self._unwait = self._coroutine.throw(error)
+        except StopIteration as stop:
+            self._finish(stop.value, None)
+        except BaseException as raised:  # noqa: BLE001 - kept for whoever waits for the task
+            self._finish(None, raised)
+        finally:
+            self._loop.current = previous
+
+    def _finish(self, result: Any, error: BaseException | None) -> None:
+        self.done, self.result, self.error = True, result, error
+        calls, self._on_done = self._on_done, []
+        for call in calls:
+            call()
+        if error is not None and not isinstance(error, Cancelled) and not calls:
+            self._loop.on_crash(error)
+
+
+@coroutine
+def _suspend(unwait: Callable[[], None]) -> Generator[Callable[[], None], None, None]:
+    """Wait until somebody wakes the task; `unwait` undoes what was arranged for that."""
+    yield unwait
+
+
+class Loop:
+    """Runs tasks until it is stopped."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.current: Task | None = None
+        self.on_crash: Callable[[BaseException], None] = _raise
+        self._epoll = select.epoll()
+        self._watches: dict[int, Watch] = {}
+        self._soon: deque[Callable[[], None]] = deque()
+        self._from_threads: deque[Callable[[], None]] = deque()
+        self._timers: list[Timer] = []
+        self._running = False
+        self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._watch_fd(self._wakeup).on_readable = self._drain_wakeup
+
+    # Descriptors.
+
+    def watch(self, source: HasFileno) -> Watch:
+        """Register a descriptor, for as long as it is open or until `unwatch`."""
+        return self._watch_fd(source.fileno())
+
+    def unwatch(self, source: HasFileno) -> None:
+        """Forget a descriptor that is about to be closed."""
+        fd = source.fileno()
+        if self._watches.pop(fd, None) is not None:
+            self._epoll.unregister(fd)
+
+    def _watch_fd(self, fd: int) -> Watch:
+        self._epoll.register(fd, _BOTH)
+        watch = self._watches[fd] = Watch()
+        return watch
+
+    async def readable(self, watch: Watch) -> None:
+        """Wait until a descriptor that would block can be read from."""
+        task = self._current()
+        watch.on_readable = task.wake
+        await _suspend(lambda: setattr(watch, "on_readable", None))
+
+    async def writable(self, watch: Watch) -> None:
+        """Wait until a descriptor that would block can be written to."""
+        task = self._current()
+        watch.on_writable = task.wake
+        await _suspend(lambda: setattr(watch, "on_writable", None))
+
+    # Tasks and time.
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> Task:
+        """Start a task; it runs from the next turn of the loop."""
+        task = Task(self, work)
+        self._soon.append(lambda: task._step(None))  # noqa: SLF001 - one mechanism in two classes
+        return task
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        """Call something in the next turn."""
+        self._soon.append(call)
+
+    def call_from_thread(self, call: Callable[[], None]) -> None:
+        """Call something in the next turn; the one method that other threads may use."""
+        self._from_threads.append(call)
+        os.eventfd_write(self._wakeup, 1)
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
+        """Call something after some time."""
+        timer = Timer(self.clock() + seconds, call)
+        heapq.heappush(self._timers, timer)
+        return timer
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for some time."""
+        timer = self.call_later(seconds, self._current().wake)
+        await _suspend(timer.cancel)
+
+    async def wait_for(self, arrange: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
+        """Wait for anything at all: `arrange` is given the call that ends the wait, and returns its undoing."""
+        await _suspend(arrange(self._current().wake))
+
+    async def join(self, task: Task) -> Any:
+        """Wait for a task and return its result, or raise its error."""
+        if not task.done:
+            await _suspend(task.when_done(self._current().wake))
+        if task.error is not None:
+            raise task.error
+        return task.result
+
+    @contextmanager
+    def timeout(self, seconds: float) -> Generator[None, None, None]:
+        """Raise TimeoutError in this task if the block takes longer."""
+        task = self._current()
+        timer = self.call_later(seconds, lambda: task.throw(TimeoutError()))
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _current(self) -> Task:
+        if self.current is None:
+            raise RuntimeError("only a task of this loop can wait")
+        return self.current
+
+    # Running.
+
+    def run(self) -> None:
+        """Run until `stop`."""
+        self._running = True
+        while self._running:
+            self.turn()
+
+    def stop(self) -> None:
+        """End `run` after this turn."""
+        self._running = False
+
+    def turn(self) -> None:
+        """Do what is due, then wait for what comes next."""
+        for _ in range(len(self._soon)):
+            self._soon.popleft()()
+        for fd, events in self._epoll.poll(self._patience(), _MAX_EVENTS):
+            watch = self._watches.get(fd)
+            if watch is None:
+                continue
+            if events & _READ and watch.on_readable is not None:
+                watch.on_readable()
+            if events & _WRITE and watch.on_writable is not None:
+                watch.on_writable()
+        self._run_timers()
+
+    def close(self) -> None:
+        """Release the loop's own descriptors."""
+        self._epoll.close()
+        os.close(self._wakeup)
+
+    def _patience(self) -> float:
+        if self._soon or self._from_threads or not self._running:
+            return 0.0
+        while self._timers and self._timers[0].call is None:
+            heapq.heappop(self._timers)
+        return max(0.0, self._timers[0].when - self.clock()) if self._timers else -1.0
+
+    def _run_timers(self) -> None:
+        now = self.clock()
+        while self._timers and self._timers[0].when <= now:
+            timer = heapq.heappop(self._timers)
+            if timer.call is not None:
+                call, timer.call = timer.call, None
+                call()
+
+    def _drain_wakeup(self) -> None:
+        os.eventfd_read(self._wakeup)
+        while self._from_threads:
+            self._from_threads.popleft()()
+
+
+def _raise(error: BaseException) -> None:
+    raise error

@@ -1,0 +1,93 @@
+"""Non-blocking sockets with the three things a gateway does to them: read, write, and end in the right way."""
+
+import errno
+import os
+import socket
+import struct
+from typing import Final
+
+from belljar.gateway.loop import Loop
+from belljar.names import Address
+
+CHUNK: Final = 65536
+_RESET: Final = struct.pack("ii", 1, 0)
+
+
+class Stream:
+    """A connected TCP socket that belongs to a loop."""
+
+    __slots__ = ("_loop", "_unread", "socket", "watch")
+
+    def __init__(self, loop: Loop, connected: socket.socket) -> None:
+        self._loop = loop
+        self.socket = connected
+        self.watch = loop.watch(connected)
+        self._unread = b""
+
+    def fileno(self) -> int:
+        """Return the descriptor, -1 when closed."""
+        return self.socket.fileno()
+
+    async def read(self, size: int = CHUNK) -> bytes:
+        """Return what has arrived, at least a byte; nothing at the end of the stream."""
+        if self._unread:
+            data, self._unread = self._unread, b""
+            return data
+        while True:
+            try:
+                return self.socket.recv(size)
+            except BlockingIOError:
+                await self._loop.readable(self.watch)
+
+    def unread(self, data: bytes) -> None:
+        """Put bytes back, to be read again."""
+        self._unread = data + self._unread
+
+    async def write(self, data: bytes) -> None:
+        """Send all of it."""
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[self.socket.send(view) :]
+            except BlockingIOError:
+                await self._loop.writable(self.watch)
+
+    def end(self) -> None:
+        """Say that nothing more will be written."""
+        try:
+            self.socket.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            if error.errno != errno.ENOTCONN:
+                raise
+
+    def close(self) -> None:
+        """Close in an orderly way; what was written still arrives."""
+        if self.socket.fileno() != -1:
+            self._loop.unwatch(self.socket)
+            self.socket.close()
+
+    def reset(self) -> None:
+        """Close with a reset, so that the other side cannot take it for an orderly end."""
+        if self.socket.fileno() != -1:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            self.close()
+
+
+async def connect(loop: Loop, address: Address, port: int) -> Stream:
+    """Connect to an address. Raises OSError."""
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    dialled = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    dialled.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    stream = Stream(loop, dialled)
+    try:
+        status = dialled.connect_ex((str(address), port))
+        if status == errno.EINPROGRESS:
+            await loop.writable(stream.watch)
+            status = dialled.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    except BaseException:
+        stream.close()
+        raise
+    if status:
+        stream.close()
+        raise OSError(status, os.strerror(status))
+    return stream

@@ -1,0 +1,62 @@
+"""Connections that the sandbox makes as if there were a network: whom do they want, and may they?
+
+The kernel inside the sandbox redirects every TCP connection to our listener; the address that was dialled tells what is
+wanted. A *virtual* address stands for the name it was handed out for. A *real* address is decided as such; where the
+policy does not grant it, the first bytes may name a granted domain, and then that name is resolved and dialled, not
+the address.
+"""
+
+from belljar.gateway.carrying import Door, carry, deny, first_bytes_within
+from belljar.gateway.firstbytes import FirstBytes, HttpClient, TlsClient
+from belljar.gateway.origin import Endpoint, original_destination, own_address
+from belljar.gateway.streams import Stream
+from belljar.policy import Flow, Reason, Verdict, to_address, to_name
+from belljar.wire.clienthello import ClientHello
+from belljar.wire.httphead import RequestHead
+
+
+async def handle(door: Door, client: Stream) -> None:
+    """Serve one redirected connection."""
+    destination = _destination(client)
+    if destination is None:
+        door.jar.observer.limit_reached("direct_dial")
+        client.reset()
+        return
+    with door.jar.handshake():
+        flow, verdict, said = await _identify(door, client, destination)
+    if verdict.allowed:
+        await carry(door, client, flow, said)
+    else:
+        await deny(door, client, verdict, said)
+
+
+def _destination(client: Stream) -> Endpoint | None:
+    """Return what was dialled; None for a connection that was not redirected, but made to the listener itself."""
+    try:
+        destination = original_destination(client.socket)
+    except OSError:
+        return None
+    return destination if destination != own_address(client.socket) else None
+
+
+async def _identify(door: Door, client: Stream, destination: Endpoint) -> tuple[Flow, Verdict, FirstBytes | None]:
+    jar = door.jar
+    name = jar.names.name_of(destination.address)
+    flow = to_name(name, destination.port) if name else to_address(*destination)
+    verdict = jar.decide(flow)
+    if verdict.reason is not Reason.NOT_ALLOWED_ADDRESS:
+        return flow, verdict, None
+    said = await first_bytes_within(door, client, jar.limits.first_bytes_seconds)
+    if said is not None and (claimed := _named_host(said)) is not None:
+        flow = to_name(claimed, destination.port)
+        verdict = jar.decide(flow)
+    return flow, verdict, said
+
+
+def _named_host(said: FirstBytes) -> str | None:
+    """Return the name that the first bytes give, if they give one."""
+    if isinstance(said, TlsClient) and isinstance(said.hello, ClientHello):
+        return said.hello.server_name
+    if isinstance(said, HttpClient) and isinstance(said.head, RequestHead) and isinstance(said.head.host, str):
+        return said.head.host
+    return None

@@ -1,0 +1,1 @@
+"""The Linux machinery: namespaces, packet filter, descriptors. It knows nothing of policies or sandboxes."""

@@ -1,0 +1,42 @@
+"""Sockets handed from one process to another over a unix socket (SCM_RIGHTS), in labelled groups.
+
+A socket stays in the network namespace it was made in. So a helper that has entered a sandbox's namespace can make
+sockets there and hand them to a process that has not.
+"""
+
+import json
+import os
+import socket
+from array import array
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+_MAX_DESCRIPTORS: Final = 253  # what the kernel takes in one message
+_MAX_MESSAGE: Final = 4096
+
+
+def send_sockets(channel: socket.socket, groups: Mapping[str, Iterable[socket.socket]]) -> None:
+    """Send groups of sockets in one message. The sender keeps its own descriptors, and closes them itself."""
+    descriptors = {label: [sock.fileno() for sock in sockets] for label, sockets in groups.items()}
+    message = json.dumps({label: len(group) for label, group in descriptors.items()}).encode()
+    socket.send_fds(channel, [message], [descriptor for group in descriptors.values() for descriptor in group])
+
+
+def receive_sockets(channel: socket.socket) -> dict[str, tuple[socket.socket, ...]]:
+    """Receive what `send_sockets` sent, each socket blocking or not as the sender had it.
+
+    Raises EOFError if the other side closed the channel instead.
+    """
+    # Not socket.recv_fds: it forgets its flags, and the descriptors would be inherited by child processes.
+    room = socket.CMSG_SPACE(_MAX_DESCRIPTORS * array("i").itemsize)
+    message, ancillary, _, _ = channel.recvmsg(_MAX_MESSAGE, room, socket.MSG_CMSG_CLOEXEC)
+    if not message:
+        raise EOFError("the other side closed the channel and sent no sockets")
+    sockets = (_adopt(descriptor) for _, _, data in ancillary for descriptor in array("i", data))
+    return {label: tuple(next(sockets) for _ in range(count)) for label, count in json.loads(message).items()}
+
+
+def _adopt(descriptor: int) -> socket.socket:
+    adopted = socket.socket(fileno=descriptor)
+    adopted.setblocking(os.get_blocking(descriptor))
+    return adopted

@@ -1,0 +1,1 @@
+"""What a sandbox is, and how it is sealed."""

@@ -1,0 +1,74 @@
+"""A gateway at work in the universe, and sandboxes behind it."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, TypeVar
+
+from belljar.gateway.gateway import Gateway
+from belljar.gateway.hostfiles import Server
+from belljar.gateway.jar import Jar, Limits
+from belljar.gateway.loop import Loop
+from belljar.gateway.observing import Observer
+from belljar.gateway.resolver import Resolver
+from belljar.policy import CompiledPolicy, Syntax, compile_policy, read_policy
+from tests.universe import Universe, addresses
+from tests.universe.sandboxes import Sandbox
+
+T = TypeVar("T")
+
+OWN_ADDRESSES = [ip_address(text) for text in (addresses.GATEWAY, addresses.GATEWAY_V6)]
+RESOLVER = Server(ip_address(addresses.RESOLVER), 53)
+NO_FILE = Path("/nonexistent")
+PATIENCE = 10.0
+
+
+def policy(text: str, generation: int = 1) -> CompiledPolicy:
+    """Compile a policy for the machine that the gateway runs on."""
+    return compile_policy(read_policy(text, Syntax.YAML).policy, generation=generation, host_addresses=OWN_ADDRESSES)
+
+
+class Serving:
+    """The gateway, running on a thread in its place."""
+
+    def __init__(self, universe: Universe) -> None:
+        self.universe = universe
+        self.loop = universe.gateway.call(Loop)
+        self.gateway = Gateway(self.loop, Resolver(self.loop, [RESOLVER], hosts=NO_FILE, resolv_conf=NO_FILE))
+        self._running = universe.gateway.start(self.loop.run)
+        self._count = 0
+
+    def do(self, function: Callable[[], T]) -> T:
+        """Do something on the loop's thread."""
+        done: Future[T] = Future()
+
+        def call() -> None:
+            try:
+                done.set_result(function())
+            except Exception as error:  # noqa: BLE001 - raised where it is waited for
+                done.set_exception(error)
+
+        self.loop.call_from_thread(call)
+        return done.result(PATIENCE)
+
+    @contextmanager
+    def sandbox(self, text: str, *, udp: bool = False, **limits: Any) -> Iterator[tuple[Sandbox, Jar]]:
+        """Make a sandbox with a policy, and serve it."""
+        self._count += 1
+        sandbox = self.universe.sandbox(udp=udp)
+        jar = Jar(f"s{self._count}", policy(text), Observer(f"s{self._count}"), Limits(**limits))
+        self.do(lambda: self.gateway.open(jar, sandbox.listeners))
+        try:
+            yield sandbox, jar
+        finally:
+            self.do(lambda: self.gateway.close(jar.id))
+            sandbox.close()
+
+    def close(self) -> None:
+        """End it all."""
+        self.do(self.gateway.close_all)
+        self.loop.call_from_thread(self.loop.stop)
+        self._running.result(PATIENCE)
+        self.loop.close()

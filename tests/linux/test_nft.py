@@ -1,0 +1,25 @@
+import pytest
+
+from belljar.linux import nft
+from belljar.linux.programs import ProgramFailedError, run
+
+
+def installed() -> str:
+    return run("nft", "list", "ruleset")
+
+
+@pytest.mark.parametrize("udp", [False, True], ids=["refuse-udp", "udp"])
+def test_installing_again_changes_nothing(namespace, udp):
+    namespace.run(lambda: nft.apply(nft.ruleset(udp=udp)))
+    first = namespace.run(installed)
+    namespace.run(lambda: nft.apply(nft.ruleset(udp=udp)))
+    assert namespace.run(installed) == first != ""
+
+
+def test_a_broken_ruleset_changes_nothing_at_all(namespace):
+    """One transaction: its good rules do not count if one is bad."""
+    namespace.run(lambda: nft.apply(nft.ruleset(udp=False)))
+    before = namespace.run(installed)
+    with pytest.raises(ProgramFailedError, match="no_such_chain"):
+        namespace.run(lambda: nft.apply(nft.ruleset(udp=True) + "add rule inet belljar no_such_chain accept\n"))
+    assert namespace.run(installed) == before

@@ -1,0 +1,43 @@
+"""What it takes to make network namespaces: root, or root of a user namespace of our own."""
+
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from belljar.linux.namespaces import NetworkNamespace, unshare
+
+_CLONE_NEWUSER = 0x10000000
+
+
+@cache
+def missing() -> str | None:
+    """Return why network namespaces cannot be made here, or None if they can."""
+    try:
+        NetworkNamespace.create().close()
+    except OSError as error:
+        return f"needs network namespaces: run as root, or allow user namespaces ({error})"
+    return None
+
+
+def gain() -> None:
+    """Become root of a new user namespace if that is what is missing and if it can be had.
+
+    The whole process moves, so this is for its very start, when there is one thread.
+    """
+    if os.geteuid() == 0 or not _user_namespaces_work():
+        return
+    uid, gid = os.geteuid(), os.getegid()
+    unshare(_CLONE_NEWUSER)
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"0 {uid} 1")
+    Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
+
+
+def _user_namespaces_work() -> bool:
+    """Try in a child: some systems let the namespace be made and then give no rights in it."""
+    try:
+        trial = subprocess.run(["unshare", "--map-root-user", "--net", "true"], capture_output=True, check=False)
+    except FileNotFoundError:
+        return False
+    return trial.returncode == 0

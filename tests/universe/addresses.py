@@ -1,0 +1,36 @@
+"""The map of the universe: addresses and ports that tests speak of."""
+
+GATEWAY = "192.0.2.1"
+GATEWAY_V6 = "2001:db8:1::1"
+ROUTER = "192.0.2.2"
+ROUTER_V6 = "2001:db8:1::2"
+"""The internet's end of the wire."""
+
+RESOLVER = "198.51.100.53"
+RESOLVER_V6 = "2001:db8:53::53"
+
+PUBLIC = "203.0.113.10"
+PUBLIC_V6 = "2001:db8::10"
+OTHER_PUBLIC = "203.0.113.11"
+CDN = "203.0.113.20"
+"""One address, two names."""
+
+EVIL = "203.0.113.99"
+EVIL_V6 = "2001:db8::99"
+PRIVATE = "10.9.0.1"
+PRIVATE_V6 = "fd00:9::1"
+METADATA = "169.254.169.254"
+
+BLACK_HOLE = "203.0.113.66"
+BLACK_HOLE_V6 = "2001:db8::66"
+"""Where packets vanish, and nobody answers."""
+
+REFUSING = "203.0.113.67"
+"""Where every connection is refused."""
+
+ECHO, DISCARD, STREAM, SSH, DNS, HTTP, HTTPS = 7, 9, 19, 22, 53, 80, 443
+DATABASE = 5432
+"""A port outside the web's, behind which there is an echo."""
+
+RESET, SILENT = 6000, 6001
+CLOSED = 6002

@@ -1,0 +1,111 @@
+"""The wire between the gateway and the internet, and its memory of what went over it.
+
+The memory is the kernel's: a packet filter on the internet's side adds every destination to a set before anything else
+looks at the packet. So it misses nothing, down to a single SYN to a port that nobody listens on. Of TCP it remembers the
+attempts to connect only; the last packets of connections that are long over would otherwise turn up in another test.
+"""
+
+import json
+import os
+from typing import NamedTuple
+
+from belljar.linux.programs import run
+from tests.universe import addresses
+from tests.universe.places import Place
+
+
+class Contact(NamedTuple):
+    """A destination in the internet that somebody tried to reach."""
+
+    protocol: str
+    address: str
+    port: int
+    """0 where the protocol has none."""
+
+
+_INTERNET = f"""\
+link set lo up
+link add name wire type veth peer name wire netns {{gateway}}
+address add {addresses.ROUTER}/30 dev wire
+address add {addresses.ROUTER_V6}/64 dev wire nodad
+link set wire up
+route add local 0.0.0.0/0 dev lo table main
+route add local ::/0 dev lo table main
+route add blackhole {addresses.BLACK_HOLE}/32
+route add blackhole {addresses.BLACK_HOLE_V6}/128
+"""
+
+_GATEWAY = f"""\
+link set lo up
+address add {addresses.GATEWAY}/30 dev wire
+address add {addresses.GATEWAY_V6}/64 dev wire nodad
+link set wire up
+route add 0.0.0.0/0 via {addresses.ROUTER}
+route add ::/0 via {addresses.ROUTER_V6}
+"""
+
+_FILTER = f"""\
+table inet memory {{
+    set ports4 {{
+        type ipv4_addr . inet_proto . inet_service
+        flags dynamic
+    }}
+    set ports6 {{
+        type ipv6_addr . inet_proto . inet_service
+        flags dynamic
+    }}
+    set others4 {{
+        type ipv4_addr . inet_proto
+        flags dynamic
+    }}
+    set others6 {{
+        type ipv6_addr . inet_proto
+        flags dynamic
+    }}
+    chain arriving {{
+        type filter hook prerouting priority -300;
+        iifname != wire accept
+        icmpv6 type {{ nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit, mld2-listener-report }} accept
+        tcp flags & (syn | ack) != syn accept
+        meta l4proto {{ tcp, udp }} add @ports4 {{ ip daddr . meta l4proto . th dport }}
+        meta l4proto {{ tcp, udp }} add @ports6 {{ ip6 daddr . meta l4proto . th dport }}
+        meta l4proto != {{ tcp, udp }} add @others4 {{ ip daddr . meta l4proto }}
+        meta l4proto != {{ tcp, udp }} add @others6 {{ ip6 daddr . meta l4proto }}
+        ip daddr {addresses.REFUSING} meta l4proto tcp reject with tcp reset
+    }}
+}}
+"""
+
+_PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6", 132: "sctp"}
+
+_FORGET = "".join(f"flush set inet memory {name}\n" for name in ("ports4", "ports6", "others4", "others6"))
+
+
+class Wire:
+    """The only link there is; it joins the gateway's place and the internet."""
+
+    def __init__(self, gateway: Place, internet: Place) -> None:
+        self._internet = internet
+        end = f"/proc/{os.getpid()}/fd/{gateway.namespace.fileno()}"
+        internet.call(run, "ip", "-batch", "-", text=_INTERNET.format(gateway=end))
+        gateway.call(run, "ip", "-batch", "-", text=_GATEWAY)
+        internet.call(run, "nft", "-f", "-", text=_FILTER)
+
+    def contacts(self) -> set[Contact]:
+        """Return every destination in the internet that somebody tried to reach, whether it answered or not."""
+        listing = json.loads(self._internet.call(run, "nft", "-j", "-p", "list", "sets"))["nftables"]
+        elements = (element["concat"] for item in listing for element in item.get("set", {}).get("elem", []))
+        return {
+            Contact(_PROTOCOLS.get(number, str(number)), address, *port or [0]) for address, number, *port in elements
+        }
+
+    def forget(self) -> None:
+        """Start with a clean sheet."""
+        self._internet.call(run, "nft", "-f", "-", text=_FORGET)
+
+
+def assert_no_way_out(place: Place, interfaces: set[str]) -> None:
+    """Make sure that a place is joined to nothing else. Nobody gets to send anything before that."""
+    links = json.loads(place.call(run, "ip", "-j", "link"))
+    up = {link["ifname"] for link in links if "UP" in link["flags"]}
+    assert up <= interfaces, f"{place.name} has interfaces of others: {up}"
