@@ -70,12 +70,12 @@ def test_the_whole_pool_is_used_but_for_its_ends():
 
 
 def test_no_real_answer_can_be_mistaken_for_one():
-    """Resolved addresses of these classes are refused, or need an opening of their own."""
+    """A name that resolves to an address of this class is always refused."""
     four, six = VirtualNames().lookup("api.example.org", 0.0)
     assert is_virtual(four)
     assert is_virtual(six)
     assert classify(four) is AddressClass.NEVER
-    assert classify(six) is AddressClass.PRIVATE
+    assert classify(six) is AddressClass.NEVER
     assert not any(map(is_virtual, map(ip_address, ("203.0.113.7", "198.20.0.1", "2001:db8::1", "fd62:656c:6c6b::1"))))
 
 

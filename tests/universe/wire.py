@@ -1,8 +1,9 @@
 """The wire between the gateway and the internet, and its memory of what went over it.
 
 The memory is the kernel's: a packet filter on the internet's side adds every destination to a set before anything else
-looks at the packet. So it misses nothing, down to a single SYN to a port that nobody listens on. Of TCP it remembers the
-attempts to connect only; the last packets of connections that are long over would otherwise turn up in another test.
+looks at the packet. So it misses nothing, down to a single SYN to a port that nobody listens on. Of TCP it remembers
+the attempts to connect only; the last packets of connections that are long over would otherwise turn up in another
+test.
 """
 
 import json
