@@ -5,9 +5,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from belljar.linux.namespaces import NetworkNamespace, unshare
-
-_CLONE_NEWUSER = 0x10000000
+from belljar.linux.namespaces import CLONE_NEWUSER, NetworkNamespace, unshare
 
 
 @cache
@@ -28,7 +26,7 @@ def gain() -> None:
     if os.geteuid() == 0 or not _user_namespaces_work():
         return
     uid, gid = os.geteuid(), os.getegid()
-    unshare(_CLONE_NEWUSER)
+    unshare(CLONE_NEWUSER)
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"0 {uid} 1")
     Path("/proc/self/gid_map").write_text(f"0 {gid} 1")

@@ -10,25 +10,36 @@ from belljar.cli.lazy import LazyGroup, Subcommand
 from belljar.errors import BelljarError
 
 EXIT_ERROR = 2
+EXIT_INTERRUPTED = 130  # as shells report a program that Ctrl-C has ended; 1 would mean "denied"
 
 
 @click.group(
     cls=LazyGroup,
     subcommands={
+        "run": Subcommand("belljar.cli.run", "run", "Run a command in a sandbox."),
+        "shell": Subcommand("belljar.cli.run", "shell", "Open a shell in a sandbox."),
         "policy": Subcommand("belljar.cli.policy", "policy", "Check, show, explain and import network policies."),
         "completion": Subcommand("belljar.cli.completion", "completion", "Print a script for shell completion."),
     },
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, message="belljar %(version)s")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Run AI agents in sandboxes that have no network, only the doors you open."""
+    if os.environ.get("NO_COLOR"):
+        context.color = False
 
 
 def main() -> None:
     """Run the command line; whatever goes wrong, the user sees a message and no traceback."""
     try:
-        cli(prog_name="belljar")
+        sys.exit(cli(prog_name="belljar", standalone_mode=False))
+    except click.Abort:
+        sys.exit(EXIT_INTERRUPTED)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
     except BelljarError as error:
         click.echo(f"belljar: {error}", err=True)
         sys.exit(EXIT_ERROR)

@@ -36,6 +36,8 @@ else:
             raise OSError(number, os.strerror(number))
 
 
+CLONE_NEWNS: Final = 0x00020000
+CLONE_NEWUSER: Final = 0x10000000
 CLONE_NEWNET: Final = 0x40000000
 
 T = TypeVar("T")

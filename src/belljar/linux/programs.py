@@ -23,16 +23,21 @@ class ProgramFailedError(Exception):
     """A program did not do what it was asked for. The text has its own words."""
 
 
+def find(program: str) -> str:
+    """Return where a program is. Raises ProgramMissingError."""
+    path = shutil.which(program, path=DIRECTORIES)
+    if path is None:
+        raise ProgramMissingError(program)
+    return path
+
+
 def run(program: str, *arguments: str, text: str = "") -> str:
     """Run a program with a text as its input, and return what it prints.
 
     Raises ProgramMissingError or ProgramFailedError.
     """
-    path = shutil.which(program, path=DIRECTORIES)
-    if path is None:
-        raise ProgramMissingError(program)
     done = subprocess.run(  # noqa: S603 - no shell, and the program is the system's own
-        [path, *arguments],
+        [find(program), *arguments],
         input=text,
         capture_output=True,
         text=True,

@@ -56,7 +56,8 @@ def arm_here(*, udp: bool) -> Listeners:
         nft.apply(nft.ruleset(udp=udp))
     with _step("bring up its loopback interface", "It takes IPv4 and IPv6 in the kernel, and CAP_NET_ADMIN."):
         loopback.bring_up()
-    with _step("bind its listeners", "Nothing else may listen on ports 1080, 3128 and 15001 to 15003 in it."):
+    remedy = "Nothing else may listen on ports 1080, 3128 and 15001 to 15003 in it."
+    with _step("bind its listeners", f"{remedy} UDP takes CAP_NET_RAW, too." if udp else remedy):
         return _bind(udp=udp)
 
 
@@ -77,6 +78,7 @@ def _bind(*, udp: bool) -> Listeners:
         def both(kind: int, port: int) -> tuple[socket, ...]:
             return tuple(closing.enter_context(_bound(family, kind, port)) for family in (AF_INET, AF_INET6))
 
+        answering = (AF_INET, AF_INET6) if udp else ()
         listeners = Listeners(
             tcp=both(SOCK_STREAM, nft.TCP_PORT),
             dns_udp=both(SOCK_DGRAM, nft.DNS_PORT),
@@ -84,6 +86,7 @@ def _bind(*, udp: bool) -> Listeners:
             http_proxy=both(SOCK_STREAM, HTTP_PROXY_PORT),
             socks=both(SOCK_STREAM, SOCKS_PORT),
             udp=both(SOCK_DGRAM, nft.UDP_PORT) if udp else (),
+            udp_answers=tuple(closing.enter_context(transparent.make_answering(family)) for family in answering),
         )
         for listener in listeners.udp:
             transparent.make_transparent(listener)

@@ -1,0 +1,63 @@
+"""How bubblewrap is asked for a sandbox."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from belljar.backends.local.identity import Identity
+from belljar.linux import seccomp
+from belljar.sandbox.spec import Bind, Spec
+from belljar.sandbox.view import View
+
+_WALLS: Final = (
+    "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
+    "--disable-userns", "--cap-drop", "ALL", "--hostname", "belljar",
+    "--die-with-parent", "--clearenv",
+)  # fmt: skip
+
+_EXEC: Final = ("/bin/sh", "-c", 'exec "$0" "$@"')
+"""A shell, because it says what a shell says when there is no such command: 127, or 126."""
+
+
+def arguments(spec: Spec, view: View, identity: Identity, source: Callable[[Bind], Path], status: int) -> list[str]:
+    """Return bubblewrap's arguments.
+
+    `source` tells where the host's part of a bind is found when bubblewrap looks for it; how it goes is written to the
+    descriptor `status`.
+    """
+    options = [
+        *_WALLS,
+        *("--uid", str(identity.uid), "--gid", str(identity.gid)),
+        *("--seccomp", str(_readable(seccomp.program(debugger=spec.debugger))), "--json-status-fd", str(status)),
+        *_view(view, source),
+        *("--chdir", str(spec.workdir)),
+        *(word for name, value in spec.environment.items() for word in ("--setenv", name, value)),
+    ]
+    # Through a file of their own: the whole machine can read a process's arguments, and these have secrets among them.
+    words = b"".join(os.fsencode(option) + b"\0" for option in options)
+    return ["--args", str(_readable(words)), "--", *_EXEC, *spec.command]
+
+
+def _view(view: View, source: Callable[[Bind], Path]) -> Iterator[str]:
+    for link, target in view.links.items():
+        yield from ("--symlink", target, str(link))
+    for path in view.system:
+        yield from ("--ro-bind", str(path), str(path))
+    yield from ("--proc", "/proc", "--dev", "/dev")
+    for place in ("/tmp", "/var/tmp", "/run", "/dev/shm"):  # noqa: S108 - the sandbox's own
+        yield from ("--perms", "1777", "--tmpfs", place)
+    yield from ("--perms", "0700", "--tmpfs", str(view.home))
+    for bind in view.binds:
+        yield from ("--bind" if bind.writable else "--ro-bind", str(source(bind)), str(bind.target))
+    for path, content in view.files.items():
+        yield from ("--perms", "0444", "--ro-bind-data", str(_readable(content)), str(path))
+    yield from ("--remount-ro", "/")
+
+
+def _readable(content: bytes) -> int:
+    """Return a descriptor from which bubblewrap reads a file's content."""
+    descriptor = os.memfd_create("belljar", 0)
+    os.write(descriptor, content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor

@@ -1,0 +1,119 @@
+"""The parent's side of a sandbox: fork the child that becomes it, take its doors, let it go, and see it end."""
+
+import json
+import os
+import signal
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+from belljar.backends.local import staging
+from belljar.backends.local.staging import Plan
+from belljar.errors import BelljarError
+from belljar.gateway.listeners import Listeners
+from belljar.linux.descriptors import receive_sockets
+
+
+class LaunchError(BelljarError):
+    """The sandbox could not be made; its command has not been started."""
+
+
+class Launched:
+    """A sandbox that is sealed and waits for a word to start its command."""
+
+    def __init__(self, plan: Plan, process: int, channel: socket.socket, failures: int, status: int) -> None:
+        self._plan = plan
+        self._process = process
+        self.listeners: Listeners | None = None
+        """Its doors; None where it has the host's network."""
+
+        self._channel = channel
+        self._failures = failures
+        self._status = os.fdopen(status)
+        self._init: int | None = None
+
+    def settle(self) -> None:
+        """See the child through to where it waits. Raises LaunchError."""
+        identity = self._plan.identity
+        self._expect(staging.UNSHARED)
+        _write(f"/proc/{self._process}/setgroups", "deny")
+        _write(f"/proc/{self._process}/uid_map", f"0 {identity.host_uid} 1")
+        _write(f"/proc/{self._process}/gid_map", f"0 {identity.host_gid} 1")
+        self._channel.send(staging.MAPPED)
+        if self._plan.sealed:
+            try:
+                self.listeners = Listeners(**receive_sockets(self._channel))
+            except EOFError:
+                raise self._failed() from None
+
+    def go(self) -> None:
+        """Start the command. Raises LaunchError."""
+        self._channel.send(staging.GO)
+        if first := self._status.readline():
+            self._init = json.loads(first)["child-pid"]
+        else:
+            raise self._failed()
+
+    def descriptor(self) -> int:
+        """Return a descriptor that becomes readable when it has ended."""
+        return os.pidfd_open(self._process)
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the command."""
+        # Its first process is bubblewrap's, which takes none; the command is that one's child.
+        with suppress(OSError, ValueError, IndexError):
+            children = Path(f"/proc/{self._init}/task/{self._init}/children").read_text().split()
+            os.kill(int(children[0]), number)
+
+    def kill(self) -> None:
+        """End everything inside at once."""
+        with suppress(ProcessLookupError):
+            os.kill(self._init or self._process, signal.SIGKILL)
+
+    def wait(self) -> int:
+        """Return the command's exit code once it has ended. Raises LaunchError if it never began."""
+        _, ended = os.waitpid(self._process, 0)
+        news = [json.loads(line) for line in self._status]
+        self.close()
+        if not any("exit-code" in item for item in news) and os.WIFEXITED(ended):
+            raise LaunchError("bubblewrap could not make the sandbox; what it said is above")
+        return os.waitstatus_to_exitcode(ended) if os.WIFEXITED(ended) else 128 + os.WTERMSIG(ended)
+
+    def close(self) -> None:
+        """Let go of what led to it."""
+        self._channel.close()
+        self._status.close()
+
+    def _expect(self, word: bytes) -> None:
+        if self._channel.recv(1) != word:
+            raise self._failed()
+
+    def _failed(self) -> LaunchError:
+        with os.fdopen(self._failures) as failures:
+            why = failures.read()
+        os.waitpid(self._process, 0)
+        self.close()
+        return LaunchError(why or "the sandbox's first process ended before the sandbox was made")
+
+
+def launch(plan: Plan) -> Launched:
+    """Fork the child that becomes a sandbox. For a process without threads; `settle` follows.
+
+    It is given a head start: what the caller does between the two costs no time.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    failures, failed = os.pipe()
+    status, told = os.pipe()
+    process = os.fork()
+    if process == 0:
+        ours.close()
+        staging.run(plan, theirs, failed, told)
+    theirs.close()
+    os.close(failed)
+    os.close(told)
+    return Launched(plan, process, ours, failures, status)
+
+
+def _write(path: str, text: str) -> None:
+    with suppress(ProcessLookupError, FileNotFoundError):  # the child has died, and is asked why in a moment
+        Path(path).write_text(text)

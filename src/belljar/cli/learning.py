@@ -1,0 +1,42 @@
+"""The smallest policy that would have allowed what a run used."""
+
+from ipaddress import ip_address, ip_network
+
+from belljar.policy import Mode, Policy, Syntax, render
+from belljar.policy.model import DomainPattern, Egress, PortRange
+from belljar.policy.reserved import HOST_NAMES
+from belljar.sandbox.ledger import Destination, Ledger
+
+_WEB_PORTS = (80, 443)
+
+
+def learned(ledger: Ledger) -> str:
+    """Return a policy, ready to be saved, with a line for what no policy that blocks can grant."""
+    reached = [where for where in ledger.reached if where.protocol == "tcp"]
+    others = sorted(str(where) for where in ledger.reached if where.protocol != "tcp")
+    notes = [f"# was used, but cannot be granted in block-all: {destination}\n" for destination in others]
+    return "".join(["# what this run reached\n", *notes, render(_policy(reached), Syntax.YAML)])
+
+
+def _policy(reached: list[Destination]) -> Policy:
+    domains, addresses, host_ports = set(), set(), set()
+    for where in reached:
+        if where.name in HOST_NAMES and where.port is not None:
+            host_ports.add(where.port)
+        elif where.name is not None:
+            domains.add((where.name, None if where.port in _WEB_PORTS else where.port))
+        elif where.address is not None:
+            addresses.add(ip_address(where.address))
+    return Policy(
+        Mode.BLOCK_ALL,
+        Egress(
+            allowed_domains=tuple(
+                DomainPattern(name, port=port)
+                for name, port in sorted(domains, key=lambda item: (item[0], item[1] or 0))
+            ),
+            allowed_cidrs=tuple(
+                ip_network(address) for address in sorted(addresses, key=lambda a: (a.version, int(a)))
+            ),
+        ),
+        host_ports=tuple(PortRange(port, port) for port in sorted(host_ports)),
+    )

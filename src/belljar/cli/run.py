@@ -1,0 +1,186 @@
+"""`belljar run` and `belljar shell`: a command in a sandbox."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from belljar.cli.runpolicy import PolicyOptions, policy_of
+from belljar.errors import BelljarError
+from belljar.policy import Mode
+from belljar.sandbox.spec import Bind, Spec
+
+EXIT_FAILED = 125
+"""Belljar's own failures; everything else is the command's own exit code."""
+
+_PASSED_ON = ("COLORTERM", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER")
+"""Variables that say how to talk to the user. Others may be secrets: --env passes them."""
+
+
+def _many(flag: str, metavar: str, text: str) -> Callable[..., Any]:
+    return click.option(flag, multiple=True, metavar=metavar, help=text)
+
+
+def _options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that `run` and `shell` share."""
+    options = [
+        click.option("--policy", metavar="FILE", help="Policy to begin with; the options below add to it."),
+        click.option("--mode", type=click.Choice([mode.value for mode in Mode]), help="Default: block-all."),
+        _many("--allow", "HOST[:PORT]", "Grant a domain: x, *.x (below x) or .x (both)."),
+        _many("--allow-cidr", "RANGE", "Grant an address or a range."),
+        _many("--allow-port", "PORT", "Grant these ports instead of 80 and 443."),
+        _many("--deny", "HOST[:PORT]", "Deny a domain and everything below, whatever else grants it."),
+        _many("--deny-cidr", "RANGE", "Deny an address or a range."),
+        _many("--deny-port", "PORT", "Deny a port."),
+        _many("--preset", "NAME", "Grant a bundle, such as python or node."),
+        _many("--host-port", "PORT", "Open a port of this machine's loopback."),
+        click.option("--disable-internet", is_flag=True, help="The same as --mode block-all."),
+        click.option("--enable-internet", is_flag=True, help="The same as --mode allow-all."),
+        click.option("--no-network-isolation", is_flag=True, help="Leave the command in this machine's network."),
+        click.option(
+            "--resolver", metavar="ADDRESS[:PORT]", help="Name server for the gateway. Default: this machine's."
+        ),
+        _many("--bind", "SRC[:DST]", "Show a file or directory inside, writable."),
+        _many("--ro-bind", "SRC[:DST]", "The same, read-only."),
+        click.option("--workdir", metavar="DIR", help="The directory to work in, writable. Default: this one."),
+        _many("--allow-write", "PATH", "Make a protected place in it writable."),
+        _many("--env", "NAME[=VALUE]", "Pass a variable, or set it."),
+        click.option(
+            "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Exit with 124."
+        ),
+        click.option("--audit", metavar="FILE", help="Append an event for everything the network is asked for."),
+        click.option("--allow-debugger", is_flag=True, help="Let programs inside trace each other."),
+        click.option("--learn", is_flag=True, help="Allow all, and print the policy that would have been enough."),
+        click.option("--summary", is_flag=True, help="Sum up at the end, also where there is no terminal."),
+        click.option("--json", "as_json", is_flag=True, help="Sum up at the end as one JSON object on standard error."),
+        click.option("--quiet", is_flag=True, help="No warnings and no summary."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@_options
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
+def run(command: tuple[str, ...], **options: Any) -> None:
+    """Run a command that can reach what you allow, and nothing else.
+
+    \b
+    belljar run --allow github.com -- git clone https://github.com/me/mine
+    belljar run --preset python -- pip install requests
+    belljar run --policy agent.yaml -- claude
+
+    The command sees this machine's programs and the working directory, but not your home directory, your
+    environment or your other processes. The exit code is the command's; 124 is a timeout, 125 a failure of Belljar's.
+    """
+    sys.exit(_run(command, options))
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@_options
+def shell(**options: Any) -> None:
+    """Open a shell in a sandbox, to look around. It takes the options of `belljar run`."""
+    sys.exit(_run((os.environ.get("SHELL") or "/bin/sh", "-i"), options))
+
+
+def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
+    try:
+        return _Run(command, options).run()
+    except BelljarError as error:
+        click.echo(f"belljar: {error}", err=True)
+    except (OSError, RuntimeError) as error:
+        click.echo(f"belljar: the sandbox could not be made: {error}", err=True)
+    return EXIT_FAILED
+
+
+class _Run:
+    """One run, from its options to its summary."""
+
+    def __init__(self, command: tuple[str, ...], options: dict[str, Any]) -> None:
+        self._options = options
+        self._quiet: bool = options["quiet"]
+        self._workdir = Path(options["workdir"] or Path.cwd()).resolve()
+        self._spec = Spec(
+            command=command,
+            workdir=self._workdir,
+            environment=self._environment(),
+            binds=(*self._binds("bind", writable=True), *self._binds("ro_bind", writable=False)),
+            allow_write=tuple(map(Path, options["allow_write"])),
+            debugger=options["allow_debugger"],
+        )
+
+    def run(self) -> int:
+        from belljar.backends.local.running import Network, run  # noqa: PLC0415 - `--help` needs none of it
+        from belljar.gateway.audit import AuditLog, open_log  # noqa: PLC0415
+        from belljar.gateway.settings import read_settings, unused_proxy  # noqa: PLC0415
+        from belljar.sandbox.ledger import Ledger  # noqa: PLC0415
+        from belljar.sandbox.notice import notice  # noqa: PLC0415
+        from belljar.sandbox.view import POLICY_FILE  # noqa: PLC0415
+
+        options = self._options
+        if options["no_network_isolation"]:
+            self._say("the command has this machine's whole network (--no-network-isolation)")
+            return run(self._spec, None, {POLICY_FILE: notice(None)}, timeout=options["timeout"])
+        policy = policy_of(self._policy_options())
+        for warning in policy.warnings:
+            self._say(f"warning: {warning}")
+        settings = read_settings(os.environ, resolver=options["resolver"])
+        if unused := unused_proxy(os.environ, settings):
+            self._say(f"warning: {unused}")
+        ledger = Ledger(AuditLog(open_log(options["audit"])) if options["audit"] else None)
+        network = Network(policy.compiled, settings, ledger)
+        code = run(self._spec, network, {POLICY_FILE: notice(policy.compiled)}, timeout=options["timeout"])
+        self._sum_up(ledger, code)
+        return code
+
+    def _policy_options(self) -> PolicyOptions:
+        options = self._options
+        modes = {Mode(options["mode"])} if options["mode"] else set()
+        modes |= {Mode.BLOCK_ALL} if options["disable_internet"] else set()
+        modes |= {Mode.ALLOW_ALL} if options["enable_internet"] or options["learn"] else set()
+        if len(modes) > 1:
+            raise BelljarError(
+                "--mode, --disable-internet, --enable-internet and --learn contradict each other; keep one of them"
+            )
+        lists = ("allow", "allow_cidr", "allow_port", "deny", "deny_cidr", "deny_port", "preset", "host_port")
+        return PolicyOptions(options["policy"], modes.pop() if modes else None, *(options[name] for name in lists))
+
+    def _environment(self) -> dict[str, str]:
+        passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        passed |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
+        passed |= {"HOME": os.environ.get("HOME") or "/nonexistent", "TMPDIR": "/tmp", "BELLJAR": "1"}  # noqa: S108
+        for item in self._options["env"]:
+            name, given, value = item.partition("=")
+            if not name or (not given and name not in os.environ):
+                raise BelljarError(f'--env: there is no variable "{name}" to pass on; write NAME=VALUE to set one')
+            passed[name] = value if given else os.environ[name]
+        return passed
+
+    def _binds(self, option: str, *, writable: bool) -> list[Bind]:
+        binds = []
+        for item in self._options[option]:
+            source, _, target = item.partition(":")
+            path = Path(source).expanduser().absolute()
+            binds.append(Bind(path.resolve(), Path(target) if target else path, writable=writable))
+        return binds
+
+    def _sum_up(self, ledger: Any, code: int) -> None:
+        from belljar.cli import summary  # noqa: PLC0415
+
+        if self._options["learn"]:
+            from belljar.cli.learning import learned  # noqa: PLC0415
+
+            click.echo(learned(ledger), err=True, nl=False)
+        elif self._options["as_json"]:
+            click.echo(json.dumps(summary.as_object(ledger, code)), err=True)
+        elif self._options["summary"] or (sys.stderr.isatty() and not self._quiet):
+            click.echo(summary.as_text(ledger), err=True, nl=False)
+
+    def _say(self, message: str) -> None:
+        if not self._quiet:
+            click.echo(f"belljar: {message}", err=True)

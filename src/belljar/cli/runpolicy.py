@@ -1,0 +1,121 @@
+"""The policy of a run: a file's, with what the command line adds."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+from belljar.cli.policyfiles import load_policy
+from belljar.discovery import discover
+from belljar.errors import BelljarError
+from belljar.linux.hostaddresses import own_addresses
+from belljar.policy import CompiledPolicy, InvalidPolicyError, Mode, Policy, Problem, compile_policy, policy_from
+from belljar.policy.model import Egress
+from belljar.policy.reading import Reading
+
+_OPTIONS: Final = {
+    "egress.allowed_domains": "--allow",
+    "egress.allowed_cidrs": "--allow-cidr",
+    "egress.allowed_ports": "--allow-port",
+    "presets": "--preset",
+    "host_ports": "--host-port",
+    "rules[0].domains": "--deny",
+    "rules[0].cidrs": "--deny-cidr",
+    "rules[0].ports": "--deny-port",
+}
+"""Where an option's values stand in the document that the options make together."""
+
+_PLACE: Final = re.compile(r"(.+)\[\d+\]")
+
+
+class OptionError(BelljarError):
+    """An option has a value that cannot be used; the text says which, and what to write instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOptions:
+    """What the command line says about the network."""
+
+    file: str | None = None
+    mode: Mode | None = None
+    allow: tuple[str, ...] = ()
+    allow_cidr: tuple[str, ...] = ()
+    allow_port: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    deny_cidr: tuple[str, ...] = ()
+    deny_port: tuple[str, ...] = ()
+    preset: tuple[str, ...] = ()
+    host_port: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunPolicy:
+    """A policy that holds on this machine, and what is odd about it."""
+
+    compiled: CompiledPolicy
+    warnings: tuple[str, ...]
+
+
+def policy_of(options: PolicyOptions) -> RunPolicy:
+    """Return the policy of a run. Without a file or a mode, it is to block all.
+
+    Raises OptionError, or what `load_policy` raises.
+    """
+    loaded = load_policy(options.file) if options.file is not None else None
+    of_file = loaded.document.policy if loaded is not None else Policy(Mode.BLOCK_ALL)
+    mode = options.mode or of_file.mode
+    try:
+        added = policy_from(Reading(_document(options, mode)))
+        together = _joined(replace(of_file, mode=mode), added.policy)
+        compiled = compile_policy(together, discover=discover, host_addresses=own_addresses())
+    except InvalidPolicyError as error:
+        raise OptionError("\n".join(_as_option(problem) for problem in error.problems)) from None
+    of_options = (_as_option(problem) for problem in (*added.warnings, *compiled.expansion.warnings))
+    return RunPolicy(compiled, (*(loaded.warnings() if loaded is not None else ()), *of_options))
+
+
+def _document(options: PolicyOptions, mode: Mode) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "mode": mode.value,
+        "egress": {
+            "allowed_domains": list(options.allow),
+            "allowed_cidrs": list(options.allow_cidr),
+            "allowed_ports": _ports(options.allow_port),
+        },
+        "presets": list(options.preset),
+        "host_ports": _ports(options.host_port),
+    }
+    # What is denied here is denied in either mode, and before anything that a file grants.
+    denied = [
+        {"action": "deny", **matcher}
+        for matcher in (
+            {"domains": list(options.deny)},
+            {"cidrs": list(options.deny_cidr)},
+            {"ports": _ports(options.deny_port)},
+        )
+        if any(matcher.values())
+    ]
+    return document | {"rules": denied}
+
+
+def _ports(texts: tuple[str, ...]) -> list[int | str]:
+    return [int(text) if text.isdecimal() and len(text) <= len("65535") else text for text in texts]
+
+
+def _joined(policy: Policy, added: Policy) -> Policy:
+    lists: Mapping[str, Any] = {
+        field.name: getattr(policy.egress, field.name) + getattr(added.egress, field.name) for field in fields(Egress)
+    }
+    return replace(
+        policy,
+        egress=Egress(**lists),
+        rules=added.rules + policy.rules,
+        presets=policy.presets + added.presets,
+        host_ports=policy.host_ports + added.host_ports,
+    )
+
+
+def _as_option(problem: Problem) -> str:
+    place = _PLACE.fullmatch(re.sub(r"^rules\[\d\]", "rules[0]", problem.where))
+    option = _OPTIONS.get(place[1]) if place else None
+    return f"{option}: {problem.message}" if option else str(problem)

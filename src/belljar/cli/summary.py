@@ -1,0 +1,89 @@
+"""What became of a run: what was reached, what was denied and why, and what would allow it."""
+
+from typing import Any
+
+import click
+
+from belljar.policy import Reason
+from belljar.sandbox.ledger import Destination, Ledger
+
+_WEB_PORTS = (80, 443, None)
+
+
+def as_text(ledger: Ledger) -> str:
+    """Return the summary for a person; empty if the network was left alone."""
+    return "".join(f"{line}\n" for line in (*_reached(ledger), *_denied(ledger)))
+
+
+def as_object(ledger: Ledger, exit_code: int) -> dict[str, Any]:
+    """Return the summary for a program."""
+    return {
+        "exit_code": exit_code,
+        "reached": [
+            {"destination": str(where), "flows": sums.flows, "bytes_up": sums.bytes_up, "bytes_down": sums.bytes_down}
+            for where, sums in ledger.reached.items()
+        ],
+        "denied": [
+            {
+                "destination": str(where),
+                "reason": why.reason,
+                "sentence": why.sentence,
+                "times": why.times,
+                "allow_with": remedy(where, why.reason),
+            }
+            for where, why in _without_echoes(ledger).items()
+        ],
+    }
+
+
+def remedy(where: Destination, reason: str) -> str | None:
+    """Return the option that would allow a destination, if there is one."""
+    if reason in (Reason.NOT_ALLOWED_DOMAIN, Reason.PORT_NOT_ALLOWED) and where.name is not None:
+        return f"--allow {where.name}" if where.port in _WEB_PORTS else f"--allow {where.name}:{where.port}"
+    if reason == Reason.NOT_ALLOWED_ADDRESS and where.address is not None:
+        return f"--allow-cidr {where.address}"
+    if reason == Reason.HOST_PORT_NOT_ALLOWED:
+        return f"--host-port {where.port}"
+    return None
+
+
+def _reached(ledger: Ledger) -> list[str]:
+    if not ledger.reached:
+        return []
+    width = max(len(str(where)) for where in ledger.reached)
+    lines = [
+        f"  {click.style('✓', fg='green')} {where!s:<{width}}  {_times(sums.flows, 'connection')},"
+        f" {_size(sums.bytes_up)} sent, {_size(sums.bytes_down)} received"
+        for where, sums in sorted(ledger.reached.items(), key=lambda item: -item[1].bytes_down)
+    ]
+    return ["belljar: reached", *lines]
+
+
+def _denied(ledger: Ledger) -> list[str]:
+    denied = _without_echoes(ledger)
+    lines = []
+    for where, why in denied.items():
+        times = f" ({why.times} times)" if why.times > 1 else ""
+        option = remedy(where, why.reason)
+        advice = f"  allow it with: {option}" if option else ""
+        lines.append(f"  {click.style('✗', fg='red')} {where}{times}: {why.sentence}{advice}")
+    return ["belljar: denied", *lines] if lines else []
+
+
+def _without_echoes(ledger: Ledger) -> dict[Destination, Any]:
+    """Leave out questions for names to which connections were denied as well."""
+    names = {where.name for where in ledger.denied if where.protocol != "dns"}
+    return {where: why for where, why in ledger.denied.items() if where.protocol != "dns" or where.name not in names}
+
+
+def _times(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

@@ -1,0 +1,208 @@
+"""The system call filter of a sandbox, as the program that the kernel runs for every call.
+
+Theory of operation
+-------------------
+Whatever is not named here is allowed: a filter that lists what programs may do breaks them with every new C library.
+What is named is refused with an error that programs know how to take. Calls of a foreign architecture kill the process:
+their numbers mean other calls, and no honest program of this machine's makes any.
+
+The filter is a second wall. No capability, no interface and no device is there to be used even without it; it takes
+away what an exploit of the kernel would begin with, and the families of sockets that are not bound to a network
+namespace.
+
+The program is classic BPF, a list of (code, jump if true, jump if false, value). It is written as blocks: a block
+begins with the number of the call in the accumulator, and returns if it is about that call.
+"""
+
+import errno
+import platform
+import socket
+import struct
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from belljar.linux.syscalls import NUMBERS
+
+REFUSED: Final = (
+    # Mounts and namespaces: the walls of the sandbox.
+    "chroot", "fsconfig", "fsmount", "fsopen", "fspick", "mount", "mount_setattr", "move_mount", "open_tree",
+    "open_tree_attr", "pivot_root", "setns", "umount2",
+    # Parts of the kernel that have been the way out before, and that no agent needs.
+    "add_key", "bpf", "fanotify_init", "keyctl", "lookup_dcookie", "migrate_pages", "modify_ldt", "move_pages",
+    "name_to_handle_at", "nfsservctl", "open_by_handle_at", "perf_event_open", "request_key", "sysfs", "uselib",
+    "userfaultfd", "ustat",
+    # The machine as a whole.
+    "acct", "adjtimex", "clock_adjtime", "clock_settime", "delete_module", "finit_module", "init_module", "ioperm",
+    "iopl", "kexec_file_load", "kexec_load", "quotactl", "quotactl_fd", "reboot", "setdomainname", "sethostname",
+    "settimeofday", "swapoff", "swapon", "syslog", "vhangup",
+    # Other processes' descriptors and memory.
+    "kcmp", "pidfd_getfd", "process_madvise", "process_mrelease",
+)  # fmt: skip
+"""Calls that fail with "operation not permitted"."""
+
+ABSENT: Final = ("clone3", "io_uring_enter", "io_uring_register", "io_uring_setup")
+"""Calls that fail as if the kernel were older: programs then use the ones that can be filtered."""
+
+DEBUGGING: Final = ("process_vm_readv", "process_vm_writev", "ptrace")
+"""Calls that are refused unless a debugger is to work inside."""
+
+_NEW_NAMESPACES: Final = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
+_NEW_TIME_NAMESPACE: Final = 0x00000080  # for unshare; in clone these bits are a signal
+_TIOCSTI: Final = 0x5412
+_TIOCLINUX: Final = 0x541C
+_NETLINK_ROUTE: Final = 0
+_X32_BIT: Final = 0x40000000
+
+_LOAD: Final = 0x20  # BPF_LD | BPF_W | BPF_ABS
+_AND: Final = 0x54  # BPF_ALU | BPF_AND | BPF_K
+_JUMP_EQUAL: Final = 0x15
+_JUMP_AT_LEAST: Final = 0x35
+_JUMP_ANY_BIT: Final = 0x45
+_RETURN: Final = 0x06
+
+_ALLOW: Final = 0x7FFF0000
+_KILL: Final = 0x80000000
+_ERRNO: Final = 0x00050000
+
+_NUMBER: Final = 0  # offsets into struct seccomp_data
+_ARCHITECTURE: Final = 4
+_ARGUMENTS: Final = 16
+
+
+class UnknownArchitectureError(Exception):
+    """There is no filter for this machine."""
+
+
+class Instruction(NamedTuple):
+    """One instruction of the kernel's filter machine."""
+
+    code: int
+    if_true: int
+    if_false: int
+    value: int
+
+
+class _Architecture(NamedTuple):
+    audit_number: int
+    has_x32: bool
+
+
+_ARCHITECTURES: Final = {
+    "x86_64": _Architecture(0xC000003E, has_x32=True),
+    "aarch64": _Architecture(0xC00000B7, has_x32=False),
+}
+
+Block = list[Instruction]
+
+
+def program(*, debugger: bool = False, machine: str | None = None) -> bytes:
+    """Return the filter, as `bwrap --seccomp` and the kernel read it. Raises UnknownArchitectureError."""
+    return b"".join(
+        struct.pack("=HBBI", *instruction) for instruction in instructions(debugger=debugger, machine=machine)
+    )
+
+
+def instructions(*, debugger: bool = False, machine: str | None = None) -> Block:
+    """Return the filter's instructions; with `debugger`, programs inside may trace each other."""
+    machine = machine or platform.machine()
+    if machine not in _ARCHITECTURES:
+        known = " and ".join(_ARCHITECTURES)
+        raise UnknownArchitectureError(f"there is a system call filter for {known}, but not for {machine}")
+    return [
+        *_own_architecture(_ARCHITECTURES[machine]),
+        *_sockets(machine),
+        *_namespaces(machine),
+        *_terminals(machine),
+        *_calls(machine, REFUSED if debugger else (*REFUSED, *DEBUGGING), errno.EPERM),
+        *_calls(machine, ABSENT, errno.ENOSYS),
+        _return(_ALLOW),
+    ]
+
+
+def _own_architecture(architecture: _Architecture) -> Block:
+    block = [
+        Instruction(_LOAD, 0, 0, _ARCHITECTURE),
+        Instruction(_JUMP_EQUAL, 1, 0, architecture.audit_number),
+        _return(_KILL),
+        Instruction(_LOAD, 0, 0, _NUMBER),
+    ]
+    if architecture.has_x32:
+        block += [Instruction(_JUMP_AT_LEAST, 0, 1, _X32_BIT), _return(_KILL)]
+    return block
+
+
+def _sockets(machine: str) -> Block:
+    """Streams and datagrams of the internet's two families, unix sockets, and routing information to read."""
+    internet = [
+        _argument(1),
+        Instruction(_AND, 0, 0, 0xF),  # without SOCK_CLOEXEC and SOCK_NONBLOCK
+        *_unless_one_of((socket.SOCK_STREAM, socket.SOCK_DGRAM), errno.EPERM),
+        _argument(2),
+        # An error that programs take as a hint to try plain TCP, where they wanted MPTCP.
+        *_unless_one_of((0, socket.IPPROTO_TCP, socket.IPPROTO_UDP), errno.EPROTONOSUPPORT),
+        _return(_ALLOW),
+    ]
+    netlink = [_argument(2), *_unless_one_of((_NETLINK_ROUTE,), errno.EPROTONOSUPPORT), _return(_ALLOW)]
+    families = [
+        _argument(0),
+        Instruction(_JUMP_EQUAL, 0, 1, socket.AF_UNIX),
+        _return(_ALLOW),
+        Instruction(_JUMP_EQUAL, 0, len(netlink), socket.AF_NETLINK),
+        *netlink,
+        Instruction(_JUMP_EQUAL, 2, 0, socket.AF_INET),
+        Instruction(_JUMP_EQUAL, 1, 0, socket.AF_INET6),
+        _fail(errno.EAFNOSUPPORT),
+        *internet,
+    ]
+    pairs = [_argument(0), *_unless_one_of((socket.AF_UNIX,), errno.EAFNOSUPPORT), _return(_ALLOW)]
+    return _on(machine, "socket", families) + _on(machine, "socketpair", pairs)
+
+
+def _namespaces(machine: str) -> Block:
+    def without(flags: int) -> Block:
+        return [_argument(0), Instruction(_JUMP_ANY_BIT, 0, 1, flags), _fail(errno.EPERM), _return(_ALLOW)]
+
+    return _on(machine, "clone", without(_NEW_NAMESPACES)) + _on(
+        machine, "unshare", without(_NEW_NAMESPACES | _NEW_TIME_NAMESPACE)
+    )
+
+
+def _terminals(machine: str) -> Block:
+    """Nobody types into a terminal on behalf of its user."""
+    block = [
+        _argument(1),
+        Instruction(_JUMP_EQUAL, 1, 0, _TIOCSTI),
+        Instruction(_JUMP_EQUAL, 0, 1, _TIOCLINUX),
+        _fail(errno.EPERM),
+        _return(_ALLOW),
+    ]
+    return _on(machine, "ioctl", block)
+
+
+def _calls(machine: str, names: Iterable[str], error: int) -> Block:
+    return [step for name in names for step in _on(machine, name, [_fail(error)])]
+
+
+def _on(machine: str, name: str, block: Block) -> Block:
+    """Run a block, which has to return, for one call only."""
+    number = getattr(NUMBERS[name], machine)
+    return [] if number is None else [Instruction(_JUMP_EQUAL, 0, len(block), number), *block]
+
+
+def _unless_one_of(values: tuple[int, ...], error: int) -> Block:
+    """Fail unless the accumulator has one of these values."""
+    jumps = [Instruction(_JUMP_EQUAL, len(values) - index, 0, value) for index, value in enumerate(values)]
+    return [*jumps, _fail(error)]
+
+
+def _argument(index: int) -> Instruction:
+    """Load the lower half of an argument: the kernel, too, takes these as 32-bit numbers."""
+    return Instruction(_LOAD, 0, 0, _ARGUMENTS + 8 * index)
+
+
+def _fail(error: int) -> Instruction:
+    return _return(_ERRNO | error)
+
+
+def _return(value: int) -> Instruction:
+    return Instruction(_RETURN, 0, 0, value)

@@ -1,0 +1,84 @@
+"""What a sandbox reached and what it was denied, summed up by destination, for a summary at its end."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from belljar.gateway.audit import AuditLog
+from belljar.gateway.events import DnsDenied, Event, FlowAllowed, FlowClosed, FlowDenied
+
+MOST_DESTINATIONS: Final = 2000
+"""A sandbox could try any number; the audit log has them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Somewhere that was reached for."""
+
+    name: str | None
+    address: str | None
+    """Where no name was used."""
+
+    port: int | None
+    protocol: str | None
+    """`dns` where no more than a question was asked."""
+
+    def __str__(self) -> str:
+        host = self.name or (f"[{self.address}]" if self.address and ":" in self.address else self.address) or "?"
+        written = host if self.port is None else f"{host}:{self.port}"
+        return f"{written}/udp" if self.protocol == "udp" else written
+
+
+@dataclass(slots=True)
+class Reached:
+    """How much was made of a destination."""
+
+    flows: int = 0
+    bytes_up: int = 0
+    bytes_down: int = 0
+
+
+@dataclass(slots=True)
+class Denied:
+    """How often, and why, a destination was denied."""
+
+    reason: str
+    sentence: str
+    times: int = 0
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Takes every event of one sandbox, and passes it on to the audit log, if there is one."""
+
+    audit: AuditLog | None = None
+    reached: dict[Destination, Reached] = field(default_factory=dict)
+    denied: dict[Destination, Denied] = field(default_factory=dict)
+
+    def write(self, sandbox: str | None, event: Event) -> bool:
+        """Take note of an event; False if the audit log has lost it."""
+        if isinstance(event, FlowAllowed):
+            self._reached(event).flows += 1
+        elif isinstance(event, FlowClosed):
+            sums = self._reached(event)
+            sums.bytes_up += event.bytes_up
+            sums.bytes_down += event.bytes_down
+        elif isinstance(event, FlowDenied):
+            self._deny(_where(event), event.reason, event.sentence)
+        elif isinstance(event, DnsDenied):
+            self._deny(Destination(event.name, None, None, "dns"), event.reason, event.sentence)
+        return self.audit is None or self.audit.write(sandbox, event)
+
+    def _reached(self, event: FlowAllowed | FlowClosed) -> Reached:
+        where = _where(event)
+        if where not in self.reached and len(self.reached) >= MOST_DESTINATIONS:
+            return Reached()
+        return self.reached.setdefault(where, Reached())
+
+    def _deny(self, where: Destination, reason: str, sentence: str) -> None:
+        if where in self.denied or len(self.denied) < MOST_DESTINATIONS:
+            self.denied.setdefault(where, Denied(reason, sentence)).times += 1
+
+
+def _where(event: FlowAllowed | FlowClosed | FlowDenied) -> Destination:
+    address = event.addresses[0] if event.name is None and event.addresses else None
+    return Destination(event.name, address, event.port, event.protocol)

@@ -1,0 +1,120 @@
+"""What of the host a sandbox sees: its system, read-only; the working directory; no home, no secrets, no sockets."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from belljar.errors import BelljarError
+from belljar.sandbox import protected
+from belljar.sandbox.spec import Bind, Spec
+
+SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu")
+"""The directories that programs are in."""
+
+POLICY_FILE: Final = Path("/run/belljar/policy.json")
+"""Where an agent reads what it may reach."""
+
+_TOOLS: Final = {
+    ".pyenv": (".pyenv",),
+    ".nvm": (".nvm",),
+    ".volta": (".volta",),
+    ".bun/bin": (".bun/bin", ".bun/install/global"),
+    ".deno/bin": (".deno/bin",),
+    ".cargo/bin": (".cargo/bin", ".rustup"),
+    "go/bin": ("go/bin",),
+    ".npm-global": (".npm-global",),
+    ".local/bin": (
+        ".local/bin",
+        ".local/lib",
+        ".local/pipx",
+        ".local/share/claude",
+        ".local/share/pipx",
+        ".local/share/uv/python",
+        ".local/share/uv/tools",
+    ),
+}
+"""Programs that people keep at home: a directory on the PATH, and what works only together with it."""
+
+_FILES: Final = {
+    Path("/etc/resolv.conf"): "nameserver 127.0.0.1\noptions edns0\n",
+    Path("/etc/nsswitch.conf"): "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
+    Path("/etc/hosts"): "127.0.0.1 localhost belljar\n::1 localhost\n",
+}
+
+
+class ViewError(BelljarError):
+    """What was asked for cannot be shown inside."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A file system, in the order in which it is put together."""
+
+    links: Mapping[Path, str]
+    """Symbolic links at the top, such as /bin."""
+
+    system: tuple[Path, ...]
+    """Directories of the host, read-only, at their own places."""
+
+    home: Path
+    """An empty directory that vanishes with the sandbox."""
+
+    binds: tuple[Bind, ...]
+    files: Mapping[Path, bytes]
+    """Small read-only files that exist inside only."""
+
+
+def view_of(spec: Spec, home: Path, files: Mapping[Path, bytes]) -> View:
+    """Return what a sandbox sees; `files` are some that exist inside only. Raises ViewError."""
+    _check_workdir(spec.workdir, home)
+    kept = list(protected.existing(spec.workdir, spec.allow_write))
+    system = [Path(place) for place in SYSTEM]
+    return View(
+        links={path: str(path.readlink()) for path in system if path.is_symlink()},
+        system=tuple(path for path in system if path.is_dir() and not path.is_symlink()),
+        home=home,
+        binds=(
+            *_tools(home, spec.environment.get("PATH", "")),
+            Bind(spec.workdir, spec.workdir, writable=True),
+            *(Bind(path, path, writable=True) for path in protected.pinned(spec.workdir, kept)),
+            *(Bind(path, path, writable=False) for path in kept),
+            *map(_checked, spec.binds),
+        ),
+        files={_real(path): text.encode() for path, text in _FILES.items()} | dict(files),
+    )
+
+
+def _check_workdir(workdir: Path, home: Path) -> None:
+    if not workdir.is_dir():
+        raise ViewError(f"the working directory {workdir} is not there; name a directory with --workdir")
+    if home.is_relative_to(workdir):
+        raise ViewError(
+            f"the working directory {workdir} holds your home directory, and with it your keys and passwords;\n"
+            "go to a project's directory, or name one with --workdir"
+        )
+    if any(workdir.is_relative_to(place) for place in SYSTEM) or workdir.is_relative_to("/proc"):
+        raise ViewError(f"the working directory {workdir} is part of the system; name another with --workdir")
+
+
+def _checked(bind: Bind) -> Bind:
+    if not bind.source.exists():
+        raise ViewError(f"{bind.source} is not there, so it cannot be shown inside; check the path")
+    if not bind.target.is_absolute() or ".." in bind.target.parts:
+        raise ViewError(f"{bind.target} is no absolute path, so nothing can be shown there; spell it from the root")
+    return bind
+
+
+def _tools(home: Path, search_path: str) -> Iterator[Bind]:
+    on_path = [Path(entry) for entry in search_path.split(os.pathsep) if entry]
+    for place, parts in _TOOLS.items():
+        if any(entry.is_relative_to(home / place) for entry in on_path):
+            for part in (home / part for part in parts):
+                if part.is_dir():
+                    yield Bind(part.resolve(), part, writable=False)
+
+
+def _real(path: Path) -> Path:
+    """Return where a file of the system really is: /etc/resolv.conf is often a link into /run."""
+    return Path(os.path.realpath(path))

@@ -1,0 +1,69 @@
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.backends.local import as_user
+from tests.universe import addresses
+
+ROOT = Path(__file__).parents[3]
+PATIENCE = 60
+
+
+class Cli:
+    """The `belljar` command in the universe, as root or as an ordinary user."""
+
+    def __init__(self, universe, workdir, *, root):
+        self.universe, self.workdir, self._root = universe, workdir, root
+
+    def command(self, *words):
+        module = [str(ROOT / "tests/backends/local/as_user.py")] if not self._root else ["-m", "belljar"]
+        return [sys.executable, *module, *words]
+
+    def environment(self, **variables):
+        return {
+            "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+            "HOME": "/home/somebody",
+            "PYTHONPATH": f"{ROOT}",
+            "BELLJAR_RESOLVER": addresses.RESOLVER,
+            **variables,
+        }
+
+    def run(self, *words, **variables):
+        return self.universe.gateway.call(
+            subprocess.run,
+            self.command("run", *words),
+            cwd=self.workdir,
+            env=self.environment(**variables),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+
+    def start(self, *words, **options):
+        return self.universe.gateway.call(
+            subprocess.Popen,
+            self.command("run", *words),
+            cwd=self.workdir,
+            env=self.environment(),
+            text=True,
+            **options,
+        )
+
+
+@pytest.fixture(params=["root", "user"])
+def cli(request, universe, tmp_path_factory):
+    """The command line, once as root and once as an ordinary user."""
+    root = request.param == "root"
+    if not root and os.geteuid() != 0:
+        pytest.skip("needs root, to become another user")
+    workdir = Path(f"/var/tmp/belljar-test-{os.getpid()}-{request.param}")  # pytest's own are closed to others
+    workdir.mkdir()
+    if not root:
+        os.chown(workdir, as_user.USER, as_user.USER)
+    yield Cli(universe, workdir, root=root)
+    shutil.rmtree(workdir)

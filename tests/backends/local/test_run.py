@@ -1,0 +1,223 @@
+"""`belljar run`, as root and as an ordinary user, in a universe of its own."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.universe import Contact, addresses
+
+
+def status_of(cli, *words):
+    done = cli.run(*words)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_the_exit_code_and_the_streams_are_the_commands_own(cli):
+    assert status_of(cli, "--", "sh", "-c", "echo out; echo err >&2; exit 7") == (7, "out\n", "err\n")
+    assert status_of(cli, "--", "sh", "-c", "kill -TERM $$")[0] == 128 + signal.SIGTERM
+    assert status_of(cli, "--", "no-such-command")[0] == 127
+    assert status_of(cli, "--", "/etc/hosts")[0] == 126
+
+
+def test_an_allowed_name_is_reached_and_nothing_else(cli, universe):
+    fetch = "curl -sS -o /dev/null -w '%{http_code}\\n' --max-time 10"
+    script = f"{fetch} http://plain.test/; {fetch} http://evil.test/; {fetch} http://{addresses.EVIL}/"
+    done = cli.run("--allow", "plain.test", "--json", "--", "sh", "-c", script)
+    assert done.stdout.split() == ["200", "000", "403"]
+    assert {contact.address for contact in universe.wire.contacts() if contact.protocol == "tcp"} <= {
+        addresses.PUBLIC,
+        addresses.PUBLIC_V6,
+    }
+    assert Contact("tcp", addresses.EVIL, 80) not in universe.wire.contacts()
+    summary = json.loads(done.stderr.splitlines()[-1])
+    assert [item["destination"] for item in summary["reached"]] == ["plain.test:80"]
+    denied = {item["destination"]: (item["reason"], item["allow_with"]) for item in summary["denied"]}
+    assert denied["evil.test"] == ("not_allowed_domain", "--allow evil.test")
+    assert denied[f"{addresses.EVIL}:80"] == ("not_allowed_address", f"--allow-cidr {addresses.EVIL}")
+
+
+def test_without_an_option_nothing_is_reached(cli, universe):
+    done = cli.run("--", "curl", "-sS", "--max-time", "5", "http://plain.test/")
+    assert done.returncode == 6
+    assert not universe.wire.contacts()
+
+
+def test_the_working_directory_is_writable_and_the_owner_stays(cli):
+    before = cli.workdir.stat().st_uid
+    assert cli.run("--", "sh", "-c", "mkdir d && echo x > d/f && cat d/f").stdout == "x\n"
+    assert [path.stat().st_uid for path in (cli.workdir / "d", cli.workdir / "d/f")] == [before, before]
+
+
+@pytest.mark.parametrize("path", ["/etc/shadow", "/root", "/home/somebody/.ssh", "/var/lib", "/sys", "/boot"])
+def test_nothing_of_the_hosts_secrets_is_there(cli, path):
+    done = cli.run("--", "sh", "-c", f"ls {path}/* || cat {path}")
+    assert done.returncode != 0
+    assert not done.stdout
+
+
+def test_the_system_is_read_only(cli):
+    places = ("/usr", "/etc", "/", "/usr/bin/ls", "/proc/sys/kernel/core_pattern", "/run/belljar/policy.json")
+    script = "; ".join(f"(echo x > {place}/x || echo x > {place}) 2>/dev/null && echo {place}" for place in places)
+    assert not cli.run("--", "sh", "-c", script).stdout
+
+
+def test_no_capability_no_new_privileges_a_filter(cli):
+    status = cli.run("--", "grep", "-E", "^(Cap|NoNewPrivs|Seccomp:)", "/proc/self/status").stdout
+    lines = dict(line.split(":\t") for line in status.splitlines())
+    assert {lines[name] for name in lines if name.startswith("Cap")} == {"0" * 16}
+    assert (lines["NoNewPrivs"], lines["Seccomp"]) == ("1", "2")
+
+
+def test_the_agent_is_nobody_special_to_the_host(cli):
+    """Whatever it is inside, files that only root may read stay unread."""
+    assert cli.run("--", "id", "-u").stdout.strip() != "0"
+    assert cli.run("--", "cat", "/etc/shadow").returncode != 0
+
+
+def test_the_environment_is_clean_but_for_what_is_passed(cli):
+    done = cli.run("--env", "KEPT", "--env", "SET=a=b", "--", "env", SECRET="s3cret", KEPT="kept")
+    lines = set(done.stdout.splitlines())
+    assert {"KEPT=kept", "SET=a=b", "BELLJAR=1"} <= lines
+    assert "s3cret" not in done.stdout
+
+
+def test_only_the_standard_streams_are_open(cli):
+    reading, writing = os.pipe()
+    os.set_inheritable(writing, True)
+    inside = cli.start("--", "sh", "-c", "ls /proc/self/fd", stdout=subprocess.PIPE, close_fds=False)
+    os.close(reading)
+    os.close(writing)
+    assert inside.communicate(timeout=60)[0].split() == ["0", "1", "2", "3"]  # 3 is the directory that ls reads
+
+
+def test_processes_of_the_host_are_not_seen(cli):
+    assert cli.run("--", "sh", "-c", "ls -d /proc/[0-9]* | wc -l").stdout.strip() in ("2", "3", "4")
+
+
+def test_the_agent_can_read_what_it_may_reach(cli):
+    told = json.loads(cli.run("--allow", "plain.test", "--", "cat", "/run/belljar/policy.json").stdout)
+    assert told["policy"]["egress"]["allowed_domains"] == ["plain.test"]
+    assert "plain.test" in told["summary"]
+
+
+def test_places_that_the_host_runs_code_from_are_read_only(cli):
+    for place in (".git/hooks/pre-commit", ".git/config", ".git/HEAD", ".envrc", ".vscode/tasks.json"):
+        path = cli.workdir / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("before")
+        for one in (path, *path.parents):
+            if one.is_relative_to(cli.workdir):
+                os.chown(one, cli.workdir.stat().st_uid, cli.workdir.stat().st_gid)
+    attack = (
+        "for f in .git/hooks/pre-commit .git/hooks/new .git/config .envrc .vscode/tasks.json; do echo x > $f; done;"
+        "rm -rf .envrc .vscode; mv .git .moved; mv .vscode .moved2; mv .git/hooks .git/moved; echo control > .git/HEAD"
+    )
+    cli.run("--", "sh", "-c", attack)
+    assert (cli.workdir / ".git/HEAD").read_text() == "control\n"
+    for place in (".git/hooks/pre-commit", ".git/config", ".envrc", ".vscode/tasks.json"):
+        assert (cli.workdir / place).read_text() == "before"
+    assert not (cli.workdir / ".git/hooks/new").exists()
+    cli.run("--allow-write", ".envrc", "--", "sh", "-c", "echo allowed > .envrc")
+    assert (cli.workdir / ".envrc").read_text() == "allowed\n"
+
+
+def test_host_ports_and_only_those(cli, universe):
+    fetch = "curl -sS -o /dev/null -w '%{http_code}\\n' --max-time 10"
+    script = f"{fetch} http://host.belljar.internal/; {fetch} http://host.belljar.internal:22/"
+    assert cli.run("--host-port", "80", "--", "sh", "-c", script).stdout.split()[0] == "200"
+    assert {seen.port for seen in universe.gateway.seen} == {80}
+
+
+def test_binds(cli):
+    other = Path(f"{cli.workdir}-other")
+    other.mkdir()
+    (other / "file").write_text("there")
+    os.chown(other, cli.workdir.stat().st_uid, cli.workdir.stat().st_gid)
+    try:
+        script = "cat /shown/file; touch /shown/new && echo writable"
+        assert cli.run("--ro-bind", f"{other}:/shown", "--", "sh", "-c", script).stdout == "there"
+        assert cli.run("--bind", f"{other}:/shown", "--", "sh", "-c", script).stdout == "therewritable\n"
+    finally:
+        for path in other.iterdir():
+            path.unlink()
+        other.rmdir()
+
+
+def test_a_timeout_ends_everything(cli):
+    assert cli.run("--timeout", "0.3", "--", "sleep", "1000").returncode == 124
+
+
+def test_a_signal_reaches_the_command(cli):
+    running = cli.start(
+        "--",
+        "sh",
+        "-c",
+        "trap 'echo caught; exit 9' TERM; echo ready; while :; do sleep 0.05; done",
+        stdout=subprocess.PIPE,
+    )
+    assert running.stdout.readline() == "ready\n"
+    running.send_signal(signal.SIGTERM)
+    assert running.communicate(timeout=60)[0] == "caught\n"
+    assert running.returncode == 9
+
+
+def test_killing_belljar_kills_everything_inside(cli):
+    """The command holds a pipe: it has ended when we read the end of it."""
+    running = cli.start("--", "sh", "-c", "echo ready; sleep 1000 & sleep 1000", stdout=subprocess.PIPE)
+    assert running.stdout.readline() == "ready\n"
+    running.kill()
+    assert running.communicate(timeout=60)[0] == ""
+
+
+def test_a_terminal_of_its_own(cli):
+    ours, theirs = pty.openpty()
+    script = "test -t 0 && test -t 1 && echo terminal; read line; echo got $line; stty size"
+    running = cli.start("--", "sh", "-c", script, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    os.close(theirs)
+    output = b""
+    while b"terminal" not in output:
+        output += os.read(ours, 4096)
+    os.write(ours, b"hello\r")
+    while True:
+        try:
+            output += os.read(ours, 4096)
+        except OSError:
+            break
+    assert running.wait(60) == 0
+    assert b"got hello" in output
+    os.close(ours)
+
+
+@pytest.mark.parametrize(
+    ("words", "culprit"),
+    [
+        (("--allow", "*.com", "--", "true"), '--allow: "*.com"'),
+        (("--allow-cidr", "10.0.0.1/8", "--", "true"), "--allow-cidr"),
+        (("--allow-port", "0", "--", "true"), "--allow-port"),
+        (("--preset", "pyton", "--", "true"), "--preset"),
+        (("--policy", "missing.yaml", "--", "true"), "missing.yaml"),
+        (("--env", "NOT_THERE", "--", "true"), "NOT_THERE"),
+        (("--ro-bind", "/nonexistent", "--", "true"), "/nonexistent"),
+        (("--workdir", "/", "--", "true"), "/"),
+        (("--workdir", "/usr", "--", "true"), "/usr"),
+        (("--mode", "block-all", "--enable-internet", "--", "true"), "--enable-internet"),
+        (("--resolver", "nonsense", "--", "true"), "--resolver"),
+    ],
+)
+def test_bad_options_name_the_culprit_and_start_nothing(cli, words, culprit):
+    code, output, errors = status_of(cli, *words)
+    assert (code, output) == (125, "")
+    assert culprit in errors
+    assert "Traceback" not in errors
+
+
+def test_learning(cli):
+    done = cli.run("--learn", "--", "curl", "-sS", "-o", "/dev/null", "http://plain.test/")
+    assert done.returncode == 0
+    assert "plain.test" in done.stderr
+    assert "mode: block-all" in done.stderr

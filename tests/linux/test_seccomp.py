@@ -1,0 +1,162 @@
+"""The system call filter, in an interpreter of the kernel's filter machine; sandboxes are tried in the kernel."""
+
+import errno
+import socket
+
+import pytest
+
+from belljar.linux import seccomp
+from belljar.linux.syscalls import NUMBERS
+
+ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+MACHINES = list(AUDIT)
+
+
+def run(program, number, arguments=(), architecture=None, machine="x86_64"):
+    """Interpret a filter for one call."""
+    values = {0: number, 4: AUDIT[machine] if architecture is None else architecture}
+    values |= {16 + 8 * index: argument & 0xFFFFFFFF for index, argument in enumerate([*arguments, *[0] * 6][:6])}
+    accumulator, at = 0, 0
+    while True:
+        code, if_true, if_false, value = program[at]
+        at += 1
+        match code:
+            case 0x20:
+                accumulator = values[value]
+            case 0x54:
+                accumulator &= value
+            case 0x15:
+                at += if_true if accumulator == value else if_false
+            case 0x35:
+                at += if_true if accumulator >= value else if_false
+            case 0x45:
+                at += if_true if accumulator & value else if_false
+            case 0x06:
+                return value
+            case _:
+                raise AssertionError(f"unknown instruction {code:#x}")
+
+
+def number(name, machine="x86_64"):
+    return getattr(NUMBERS[name], machine)
+
+
+@pytest.fixture(params=MACHINES)
+def machine(request):
+    return request.param
+
+
+def test_named_calls_fail_with_an_error_and_all_others_are_allowed(machine):
+    program = seccomp.instructions(machine=machine)
+    expected = dict.fromkeys((*seccomp.REFUSED, *seccomp.DEBUGGING), ERRNO | errno.EPERM)
+    expected |= dict.fromkeys(seccomp.ABSENT, ERRNO | errno.ENOSYS)
+    by_number = {number(name, machine): answer for name, answer in expected.items()}
+    conditional = {number(name, machine) for name in ("socket", "socketpair", "clone", "unshare", "ioctl")}
+    for call in set(range(600)) - conditional:
+        assert run(program, call, machine=machine) == by_number.get(call, ALLOW), call
+
+
+@pytest.mark.parametrize("architecture", [0x40000003, 0xC0000028, 0x40000028, 0])
+def test_calls_of_another_architecture_kill(machine, architecture):
+    program = seccomp.instructions(machine=machine)
+    assert run(program, 1, architecture=architecture, machine=machine) == KILL
+
+
+def test_the_other_machine_of_the_two_is_foreign_too():
+    program = seccomp.instructions(machine="aarch64")
+    assert run(program, 1, architecture=AUDIT["x86_64"]) == KILL
+
+
+def test_x32_kills():
+    program = seccomp.instructions(machine="x86_64")
+    assert run(program, 0x40000000) == KILL
+    assert run(program, 0x40000000 + number("socket")) == KILL
+    assert run(program, 0x3FFFFFFF) == ALLOW
+
+
+SOCKETS = [
+    ((socket.AF_UNIX, socket.SOCK_STREAM, 0), ALLOW),
+    ((socket.AF_UNIX, socket.SOCK_SEQPACKET, 0), ALLOW),
+    ((socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, 0), ALLOW),
+    ((socket.AF_INET6, socket.SOCK_DGRAM, socket.IPPROTO_UDP), ALLOW),
+    ((socket.AF_INET, socket.SOCK_STREAM, 6), ALLOW),
+    ((socket.AF_NETLINK, socket.SOCK_RAW, 0), ALLOW),
+    ((socket.AF_NETLINK, socket.SOCK_RAW, 9), ERRNO | errno.EPROTONOSUPPORT),
+    ((socket.AF_NETLINK, socket.SOCK_RAW, 12), ERRNO | errno.EPROTONOSUPPORT),
+    ((socket.AF_INET, socket.SOCK_RAW, 1), ERRNO | errno.EPERM),
+    ((socket.AF_INET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 255), ERRNO | errno.EPERM),
+    ((socket.AF_INET, socket.SOCK_PACKET if hasattr(socket, "SOCK_PACKET") else 10, 3), ERRNO | errno.EPERM),
+    ((socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP), ERRNO | errno.EPROTONOSUPPORT),
+    ((socket.AF_INET, socket.SOCK_STREAM, 262), ERRNO | errno.EPROTONOSUPPORT),
+    ((socket.AF_INET, socket.SOCK_STREAM, 132), ERRNO | errno.EPROTONOSUPPORT),
+    ((socket.AF_INET6, socket.SOCK_DGRAM, 136), ERRNO | errno.EPROTONOSUPPORT),
+    ((socket.AF_INET, 6, 33), ERRNO | errno.EPERM),
+    ((socket.AF_PACKET, socket.SOCK_RAW, 0), ERRNO | errno.EAFNOSUPPORT),
+    ((socket.AF_VSOCK, socket.SOCK_STREAM, 0), ERRNO | errno.EAFNOSUPPORT),
+    ((socket.AF_ALG, socket.SOCK_SEQPACKET, 0), ERRNO | errno.EAFNOSUPPORT),
+    ((44, socket.SOCK_RAW, 0), ERRNO | errno.EAFNOSUPPORT),  # AF_XDP
+    ((socket.AF_TIPC, socket.SOCK_STREAM, 0), ERRNO | errno.EAFNOSUPPORT),
+]
+
+
+@pytest.mark.parametrize(("arguments", "answer"), SOCKETS)
+def test_sockets_by_family_type_and_protocol(machine, arguments, answer):
+    program = seccomp.instructions(machine=machine)
+    assert run(program, number("socket", machine), arguments, machine=machine) == answer
+
+
+@pytest.mark.parametrize("family", range(64))
+def test_only_four_families_have_sockets_and_one_has_pairs(family):
+    program = seccomp.instructions(machine="x86_64")
+    known = {socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK}
+    assert (run(program, number("socket"), (family, socket.SOCK_STREAM, 0)) == ALLOW) is (family in known)
+    assert (run(program, number("socketpair"), (family, 1, 0)) == ALLOW) is (family == socket.AF_UNIX)
+
+
+def test_the_upper_half_of_an_argument_changes_nothing():
+    """The kernel ignores it, too."""
+    program = seccomp.instructions(machine="x86_64")
+    assert run(program, number("socket"), (0xFFFFFFFF00000000 | socket.AF_VSOCK, 1, 0)) == ERRNO | errno.EAFNOSUPPORT
+    assert run(program, number("ioctl"), (0, 0x100000000 | 0x5412)) == ERRNO | errno.EPERM
+
+
+@pytest.mark.parametrize("flag", [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000])
+def test_no_new_namespaces(machine, flag):
+    program = seccomp.instructions(machine=machine)
+    for call in ("clone", "unshare"):
+        assert run(program, number(call, machine), (flag | 0x11,), machine=machine) == ERRNO | errno.EPERM
+
+
+def test_threads_processes_and_terminals_work(machine):
+    program = seccomp.instructions(machine=machine)
+    threads = 0x3D0F00
+    assert run(program, number("clone", machine), (threads,), machine=machine) == ALLOW
+    assert run(program, number("clone", machine), (0x01200011,), machine=machine) == ALLOW
+    assert run(program, number("unshare", machine), (0x400,), machine=machine) == ALLOW  # CLONE_FILES
+    assert run(program, number("ioctl", machine), (0, 0x5413), machine=machine) == ALLOW  # TIOCGWINSZ
+
+
+def test_nobody_types_into_a_terminal(machine):
+    program = seccomp.instructions(machine=machine)
+    for request in (0x5412, 0x541C):
+        assert run(program, number("ioctl", machine), (0, request), machine=machine) == ERRNO | errno.EPERM
+
+
+def test_a_debugger_may_trace_and_no_more(machine):
+    strict, relaxed = seccomp.instructions(machine=machine), seccomp.instructions(machine=machine, debugger=True)
+    for call in range(600):
+        before, after = (run(program, call, machine=machine) for program in (strict, relaxed))
+        traced = call in {number(name, machine) for name in seccomp.DEBUGGING}
+        assert (before != after) is traced
+
+
+def test_the_program_is_what_the_kernel_reads():
+    program = seccomp.program(machine="x86_64")
+    assert len(program) == 8 * len(seccomp.instructions(machine="x86_64"))
+    assert len(program) // 8 < 4096
+
+
+def test_an_unknown_machine_has_no_filter():
+    with pytest.raises(seccomp.UnknownArchitectureError, match="riscv64"):
+        seccomp.program(machine="riscv64")
