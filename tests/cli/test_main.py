@@ -1,6 +1,7 @@
 """The real program, in a process of its own: exit codes, no tracebacks, colours on a terminal only."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,11 +17,15 @@ def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([BELLJAR, *arguments], capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload,no-any-return]
 
 
-def on_a_terminal(*arguments: str) -> str:
+def on_a_terminal(*arguments: str, **variables: str) -> str:
     """Return what a command writes to a terminal."""
     script = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)"
     command = [sys.executable, "-c", script, BELLJAR, *arguments]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stdout
+    environment = {**os.environ, "NO_COLOR": "", **variables}
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, env=environment
+    )
+    return done.stdout
 
 
 def test_help():
@@ -69,6 +74,36 @@ def test_a_terminal_gets_colours(tmp_path):
     policy = tmp_path / "policy.yaml"
     policy.write_text("mode: block-all")
     assert "\x1b[31mdeny" in on_a_terminal("policy", "explain", str(policy), "evil.example")
+
+
+def test_no_color_is_heeded(tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("mode: block-all")
+    shown = on_a_terminal("policy", "explain", str(policy), "evil.example", NO_COLOR="1")
+    assert "deny" in shown
+    assert "\x1b" not in shown
+
+
+def test_an_interrupt_ends_without_a_traceback_and_is_not_taken_for_a_denial(tmp_path):
+    fifo = tmp_path / "policy.yaml"
+    os.mkfifo(fifo)
+    command = [BELLJAR, "policy", "check", str(fifo)]
+    with (
+        subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as belljar,
+        fifo.open("w"),  # opens once the command is there to read
+    ):
+        belljar.send_signal(signal.SIGINT)
+        _, said = belljar.communicate()
+    assert belljar.returncode == 130
+    assert said.strip() == ""
+
+
+def test_a_closed_standard_input_is_named():
+    done = subprocess.run(
+        ["bash", "-c", '"$0" policy check - <&-', BELLJAR], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == "standard input is closed; name a file\n"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

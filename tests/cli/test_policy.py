@@ -103,6 +103,18 @@ class TestCheck:
         assert result.exit_code == 2
         assert "is a directory; name a file in it" in result.stderr
 
+    @pytest.mark.parametrize("name", ["", "no\x1b[31msuch.yaml", "no\nsuch.yaml", "no\udcffsuch.yaml"], ids=ascii)
+    def test_a_file_is_named_on_one_line_whatever_its_name_holds(self, name):
+        result = belljar("policy", "check", name)
+        assert result.exit_code == 2
+        assert "does not exist" in result.stderr
+        assert result.stderr.removesuffix("\n").isprintable()
+
+    def test_a_file_without_an_end_is_not_read_to_the_end(self):
+        result = belljar("policy", "check", "/dev/zero")
+        assert result.exit_code == 2
+        assert "is larger than 64 MiB" in result.stderr
+
     def test_no_file_is_a_usage_error(self):
         assert belljar("policy", "check").exit_code == 2
 

@@ -33,11 +33,11 @@ IPV4 = {
 IPV6 = {
     "never": """
         :: ::1 fe80::1 febf::1 fec0::1 ff02::1 ff0e::1 64:ff9b:1::1 64:ff9b:1::8.8.8.8 64:ff9b:0:1::808:808 100::1
-        1::1 1fff::1 4000::1 5f00::1 8000::1 fbff::1 fe00::1 2001:2::1 3fff::1 fd00:ec2::254 fd00:ec2:ffff::1
-        fd20:ce::254 fd00:c1::a9fe:a9fe fd00:42::42 ::ffff:1:0:0:0 0:0:1::808:808
+        1::1 1fff::1 4000::1 5f00::1 8000::1 fbff::1 fe00::1 2001:2::1 2001:20::1 2001:2f:ffff::1 3fff::1 fd00:ec2::254
+        fd00:ec2:ffff::1 fd20:ce::254 fd00:c1::a9fe:a9fe fd00:42::42 ::ffff:1:0:0:0 0:0:1::808:808
     """,
     "private": "fc00:: fc00::1 fd00::1 fd20:ce::253 fd20:ce::255 fd00:42::41 fd00:ec1::254 fd00:ec3::1 fdff:ffff::1",
-    "public": "2001:db8::1 2000::1 2600::1 2606:4700::1111 2a00:1450::1 2001:4860:4860::8888 2003::1 3ffe::1",
+    "public": "2001:db8::1 2000::1 2001:30::1 2003::1 2600::1 2606:4700::1111 2a00:1450::1 2001:4860:4860::8888 3ffe::",
 }
 SAMPLES = [
     (ip_address(text), kind) for samples in (IPV4, IPV6) for kind, texts in samples.items() for text in texts.split()
@@ -81,6 +81,23 @@ def test_wrapping_agrees_with_the_standard_library(address):
     assert teredo.teredo[1] == unwrap(teredo) == address
 
 
+@pytest.mark.parametrize("isatap", ["0:5efe", "200:5efe"])
+@pytest.mark.parametrize(
+    ("prefix", "end", "kind"),
+    [
+        ("2001:db8:0:0", "127.0.0.1", "never"),
+        ("2001:db8:0:0", "169.254.169.254", "never"),
+        ("2001:db8:0:0", "10.0.0.1", "private"),
+        ("2001:db8:0:0", "192.0.2.1", "public"),
+        ("fd00:0:0:1", "169.254.169.254", "never"),
+        ("fd00:0:0:1", "192.0.2.1", "private"),
+        ("fe80:0:0:0", "192.0.2.1", "never"),
+    ],
+)
+def test_the_end_of_an_isatap_tunnel_closes_and_never_opens(prefix, end, kind, isatap):
+    assert classify(IPv6Address(f"{prefix}:{isatap}:{end}")) == kind
+
+
 def near_the_edges() -> Iterator[Address]:
     """Addresses just inside and just outside of every range that matters."""
     ranges = [
@@ -103,7 +120,7 @@ def test_edges_of_ranges(address):
     assert classify(address) == address_class(address)
 
 
-BEYOND_THE_LIST = [*map(ip_network, ("2001:2::/48", "2001:10::/28", "3fff::/20"))]
+BEYOND_THE_LIST = [*map(ip_network, ("2001:2::/48", "2001:10::/28", "2001:20::/28", "3fff::/20"))]
 """Closed as well, although no list asks for it: they are not routed."""
 
 wrapped_addresses = st.builds(

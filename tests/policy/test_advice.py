@@ -49,10 +49,10 @@ WARNINGS = {
     "{mode: block-all, egress: {allowed_cidrs: ['::1']}}": ["which no policy opens"],
     "{mode: block-all, egress: {allowed_cidrs: ['fe80::/10']}}": ["which no policy opens"],
     "{mode: block-all, egress: {allowed_cidrs: ['fd00:ec2::254']}}": ["which no policy opens"],
-    "{mode: block-all, egress: {allowed_cidrs: ['::ffff:192.0.2.0/120']}}": [
+    "{mode: block-all, egress: {allowed_cidrs: ['64:ff9b::/96']}}": [
         "holds IPv4 addresses in IPv6 form and matches none; write the IPv4 range"
     ],
-    "{mode: block-all, egress: {allowed_cidrs: ['64:ff9b::/96']}}": ["write the IPv4 range"],
+    "{mode: block-all, egress: {allowed_cidrs: ['::ffff:127.0.0.1']}}": ['"127.0.0.1/32" is loopback'],
     "{mode: block-all, egress: {allowed_ports: [53/udp]}}": ["egress.allowed_ports[0]: "],
     # grants that are wide
     "{mode: block-all, egress: {allowed_cidrs: [0.0.0.0/0]}}": [

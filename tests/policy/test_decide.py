@@ -282,13 +282,31 @@ TABLES = {
         """,
     ),
     "a range of IPv6 does not grant the IPv4 inside it": (
-        "{mode: block-all, egress: {allowed_cidrs: ['64:ff9b::/96', '::ffff:0:0/96', '2002::/16', '::/0']}}",
+        "{mode: block-all, egress: {allowed_cidrs: ['64:ff9b::/96', '2001::/32', '2002::/16', '::/0']}}",
         """
         [64:ff9b::c000:201]:443                deny not_allowed_address mode
         [::ffff:192.0.2.1]:443                 deny not_allowed_address mode
         [2002:a00:1::]:443                     deny not_allowed_address mode
         192.0.2.1:443                          deny not_allowed_address mode
         [2001:db8::1]:443                      allow allowed_cidr egress.allowed_cidrs[3]
+        """,
+    ),
+    "a range of mapped addresses is the IPv4 range": (
+        "{mode: block-all, egress: {allowed_cidrs: ['::ffff:192.0.2.0/120', '::ffff:10.0.0.1']}}",
+        """
+        192.0.2.1:443                          allow allowed_cidr egress.allowed_cidrs[0]
+        [::ffff:192.0.2.1]:443                 allow allowed_cidr egress.allowed_cidrs[0]
+        10.0.0.1:22                            allow allowed_cidr egress.allowed_cidrs[1]
+        192.0.3.1:443                          deny not_allowed_address mode
+        """,
+    ),
+    "a range of mapped addresses denies the IPv4 range": (
+        "{mode: allow-all, egress: {denied_cidrs: ['::ffff:192.0.2.0/120']}}",
+        """
+        192.0.2.1:443                          deny denied_cidr egress.denied_cidrs[0]
+        [::ffff:192.0.2.1]:443                 deny denied_cidr egress.denied_cidrs[0]
+        [64:ff9b::c000:201]:443                deny denied_cidr egress.denied_cidrs[0]
+        192.0.3.1:443                          allow allowed_by_default mode
         """,
     ),
     "names that resolve to private addresses": (
@@ -688,6 +706,23 @@ def test_the_sentence_names_what_was_asked_for_and_what_decided():
     assert decide(policy, flow("a.example:9/udp")).sentence.startswith("a.example:9/udp is UDP")
     assert "10.0.0.1" in decide(policy, flow("a.example:443 = 192.0.2.1 10.0.0.1")).sentence
     assert "evil.example" in decide(policy, flow("a.example:443 as evil.example")).sentence
+
+
+def test_the_sentence_shows_the_address_that_is_wrapped_in_another():
+    policy = compiled("{mode: allow-all}")
+    assert "leads to 127.0.0.1, which is loopback" in decide(policy, flow("[64:ff9b::7f00:1]:80")).sentence
+    assert "leads to 10.0.0.1, a private address" in decide(policy, flow("[2002:a00:1::]:80")).sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "opener"),
+    [
+        ("{mode: block-all, rules: [{action: allow, ports: [443]}]}", "its range in allowed_cidrs opens it"),
+        ("{mode: allow-all}", "an allow rule with its range opens it"),
+    ],
+)
+def test_the_remedy_for_a_private_address_works_in_the_mode(text, opener):
+    assert opener in decide(compiled(text), flow("10.0.0.1:443")).sentence
 
 
 @pytest.mark.parametrize("mode", ["block-all", "allow-all"])

@@ -64,6 +64,12 @@ def test_wildcards_on_public_suffixes_may_deny_but_not_grant(prefix, suffix):
     assert read_domain(f"{prefix}{suffix}", grants=False).scope == Scope(prefix)
 
 
+@pytest.mark.parametrize(("grants", "mode"), [(True, "allow-all"), (False, "block-all")])
+def test_a_bare_star_is_a_mode(grants, mode):
+    with pytest.raises(EntryError, match=f'use "mode: {mode}"'):
+        read_domain("*", grants=grants)
+
+
 @pytest.mark.parametrize("grants", [True, False])
 @pytest.mark.parametrize(
     ("entry", "remedy"),
@@ -71,10 +77,10 @@ def test_wildcards_on_public_suffixes_may_deny_but_not_grant(prefix, suffix):
         ("", "is blank; write a domain name or delete the entry"),
         ("   ", "is blank"),
         ("\t", "is blank"),
-        ("*", 'would match every name; name the domains, or use "mode: allow-all"'),
-        ("*.", 'write "*.example.org"'),
+        ("*", "would match every name; name the domains, or use"),
+        ("*.", "would match every name; name the domains, or use"),
         (".", "is empty; write a name such as"),
-        ("*:443", 'write "*.example.org"'),
+        ("*:443", "would match every name; name the domains, or use"),
         ("**.example.org", 'write "*.example.org"'),
         ("*.*.example.org", 'write "*.example.org"'),
         ("foo*.example.org", 'write "*.example.org"'),
@@ -84,7 +90,8 @@ def test_wildcards_on_public_suffixes_may_deny_but_not_grant(prefix, suffix):
         ("//example.org", "is a URL or a path"),
         ("example.org/path", "is a URL or a path"),
         ("example.org/", "is a URL or a path"),
-        ("10.0.0.0/8", "is a URL or a path"),
+        ("10.0.0.0/8", "is an IP address; addresses belong in allowed_cidrs"),
+        ("2001:db8::/32", "is an IP address; addresses belong in allowed_cidrs"),
         ("user@example.org", 'write what stands after the "@"'),
         ("1.2.3.4", "addresses belong in allowed_cidrs"),
         ("1.2.3.4:443", "addresses belong in allowed_cidrs"),
@@ -92,7 +99,7 @@ def test_wildcards_on_public_suffixes_may_deny_but_not_grant(prefix, suffix):
         ("[::1]", "addresses belong in allowed_cidrs"),
         ("[2001:db8::1]:443", "addresses belong in allowed_cidrs"),
         ("2001:db8::1", "addresses belong in allowed_cidrs"),
-        ("127.1", "ends in a number"),
+        ("127.1", "write a name, or the address as four decimal numbers in allowed_cidrs"),
         ("0x7f000001", "ends in a number"),
         ("*.0.0.1", 'write "*.example.org"'),
         ("example.org:", "write a number after the name, such as db.example.org:5432"),
@@ -144,7 +151,10 @@ def test_a_domain_is_text(entry):
         ("10.20.0.5/32", "10.20.0.5/32"),
         ("2001:DB8::", "2001:db8::/128"),
         ("2001:0db8::/32", "2001:db8::/32"),
-        ("::ffff:10.0.0.0/104", "::ffff:a00:0/104"),
+        ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
+        ("::ffff:10.0.0.1", "10.0.0.1/32"),
+        ("::ffff:0:0/96", "0.0.0.0/0"),
+        ("64:ff9b::/96", "64:ff9b::/96"),
     ],
 )
 def test_cidrs(entry, network):

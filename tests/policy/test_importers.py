@@ -365,6 +365,10 @@ SANDBOX0_NOTES = [
     (sandbox0(allowedDomains=["a.example", ""]), "egress.allowedDomains[1]: is blank"),
     (sandbox0("allow-all", deniedDomains=[" "]), "egress.deniedDomains[0]: is blank"),
     (sandbox0(allowedDomains=["*.com"]), 'egress.allowedDomains[0]: "*.com" was left out: it would grant every site'),
+    (
+        sandbox0(allowedDomains=["*.a.example"]),
+        'egress.allowedDomains[0]: "*.a.example" covers a.example itself there, and was kept as ".a.example"',
+    ),
     (sandbox0(allowedDomains=[".a.example"]), 'begins with ".", which matches no name in sandbox0'),
     (sandbox0(allowedDomains=["a.example:80"]), "has a port, which matches no name in sandbox0"),
     (sandbox0(allowedDomains=["localhost"]), "list services of the host in host_ports"),

@@ -22,7 +22,7 @@ from belljar.policy import (
 )
 from belljar.policy.model import DomainPattern, Egress, PortRange, PresetUse, Rule, Scope
 from belljar.policy.parse import DOCUMENT_KEYS, EGRESS_KEYS, RULE_KEYS
-from belljar.policy.syntax import Reading
+from belljar.policy.reading import Reading
 from tests.policy.documents import problems, read, shown
 from tests.policy.strategies import unhurried
 
@@ -103,7 +103,7 @@ PROBLEMS = {
     "mode: allow": ['mode: "allow" is not a mode (did you mean allow-all?)'],
     "mode: blockall": ["(did you mean block-all?)"],
     "mode: block_all": ["(did you mean block-all?)"],
-    "mode: Block-All": ['mode: "Block-All" is not a mode'],
+    "mode: Block-All": ['mode: "Block-All" is not a mode (did you mean block-all?)'],
     "mode: ALLOW-ALL": ['mode: "ALLOW-ALL" is not a mode'],
     "mode: 'allow-all '": ['mode: "allow-all " is not a mode'],
     "mode: dev-open": ['mode: "dev-open" is not a mode'],
@@ -131,7 +131,8 @@ PROBLEMS = {
     "mode: allow-all\negress: {denied_domains: {a.example: 1}}": ["egress.denied_domains: is a mapping; write a list"],
     "mode: allow-all\negress: {denied_ports: true}": ["egress.denied_ports: is true or false; write a list"],
     # rules
-    "mode: allow-all\nrules: [{}]": ['rules[0]: has no action; write action: "allow" or "deny"'],
+    "mode: allow-all\nrules: [{}]": ["rules[0]: is empty; write an action, and domains, cidrs, ports or"],
+    "mode: allow-all\nrules: [7]": ["rules[0]: is a number; write a mapping with some of: name, action, domains,"],
     "mode: allow-all\nrules: [{action: deny}]": ["rules[0]: matches nothing in particular; add domains, cidrs, ports"],
     "mode: allow-all\nrules: [{action: deny, name: x}]": ["rules[0]: matches nothing in particular"],
     "mode: allow-all\nrules: [{ports: [1]}]": ["rules[0]: has no action"],
@@ -202,6 +203,9 @@ PROBLEMS = {
     "mode: block-all\npresets: [{python: 'https://a.example/simple'}]": ["is a URL or a path"],
     "mode: block-all\npresets: [{python: [a.example, 192.0.2.1]}]": ["addresses belong in"],
     # unknown keys, at each level
+    "mode: block-all\negress: {allowedDomains: [], allowed_domains: []}": [
+        "egress.allowed_domains: stands twice, as allowedDomains too; keep one of them"
+    ],
     "mode: block-all\nallowed_domains: [a.example]": ["allowed_domains: is not a known key; it belongs under egress"],
     "mode: block-all\nallowedDomains: [a.example]": ["allowedDomains: is not a known key; it belongs under egress"],
     "mode: block-all\ndomains: [a.example]": ["domains: is not a known key; it belongs under a rule"],
@@ -224,6 +228,7 @@ PROBLEMS = {
     "mode: block-all\n'a[b]': 1": ["a[b]: is not a known key"],
     "mode: block-all\n'a[-1]': 1": ["a[-1]: is not a known key"],
     "mode: block-all\n']': 1": ["]: is not a known key"],
+    f"mode: block-all\n{'k' * 500}: 1": [f'"{"k" * 299}…: is not a known key'],
     "mode: block-all\negress: {'x[0]': 1}": ["egress.x[0]: is not a known key"],
 }
 

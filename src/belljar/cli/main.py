@@ -18,6 +18,7 @@ EXIT_INTERRUPTED = 130  # as shells report a program that Ctrl-C has ended; 1 wo
     subcommands={
         "run": Subcommand("belljar.cli.run", "run", "Run a command in a sandbox."),
         "shell": Subcommand("belljar.cli.run", "shell", "Open a shell in a sandbox."),
+        "doctor": Subcommand("belljar.cli.doctor", "doctor", "Find out what this machine lacks, and what mends it."),
         "policy": Subcommand("belljar.cli.policy", "policy", "Check, show, explain and import network policies."),
         "completion": Subcommand("belljar.cli.completion", "completion", "Print a script for shell completion."),
     },

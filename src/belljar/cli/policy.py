@@ -94,7 +94,10 @@ def explain_(file: str, destinations: tuple[str, ...], *, as_json: bool) -> None
 @policy.command()
 @click.argument("name", required=False, type=click.Choice(list(PRESETS)), metavar="[NAME]")
 def presets(name: str | None) -> None:
-    """List the presets, or with NAME what one of them opens on this machine, and why."""
+    """List the presets, or what one of them opens here.
+
+    With NAME, each host that the preset opens on this machine is printed with the reason it is there.
+    """
     if name is None:
         print_table(("PRESET", "MEANING", "HOSTS"), ((key, p.summary, _hosts(p)) for key, p in PRESETS.items()))
         return

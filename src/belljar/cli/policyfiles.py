@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import click
 
@@ -20,6 +19,7 @@ from belljar.policy import (
 )
 
 STDIN = "-"
+MAX_BYTES = 64 << 20
 
 
 class UnreadableFileError(BelljarError):
@@ -47,16 +47,16 @@ class PolicyFile:
 def read_source(path: str) -> str:
     """Return the text of a file, or of standard input for ``-``. Raises UnreadableFileError."""
     try:
-        raw = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
-        return raw.decode()
+        return _read_bytes(path).decode()
     except UnicodeDecodeError as error:
         raise UnreadableFileError(f"{shown(path)} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
     except FileNotFoundError:
-        raise UnreadableFileError(f"{path} does not exist; check the path") from None
+        raise UnreadableFileError(f"{shown(path)} does not exist; check the path") from None
     except IsADirectoryError:
-        raise UnreadableFileError(f"{path} is a directory; name a file in it") from None
+        raise UnreadableFileError(f"{shown(path)} is a directory; name a file in it") from None
     except (OSError, ValueError) as error:
-        raise UnreadableFileError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise UnreadableFileError(f"{shown(path)} cannot be read: {reason}") from None
 
 
 def load_policy(path: str) -> PolicyFile:
@@ -74,8 +74,24 @@ def load_policy(path: str) -> PolicyFile:
 
 
 def shown(path: str) -> str:
-    """Return how a file is called in messages."""
-    return "standard input" if path == STDIN else click.format_filename(path)
+    """Return how a file is called in messages: on one line, whatever its name holds."""
+    if path == STDIN:
+        return "standard input"
+    name = click.format_filename(path)
+    return name if name and name.isprintable() else ascii(name)
+
+
+def _read_bytes(path: str) -> bytes:
+    if path != STDIN:
+        with open(path, "rb") as file:  # noqa: PTH123 - for Path, no name means the working directory
+            raw = file.read(MAX_BYTES + 1)
+    elif sys.stdin is None:  # closed by who started us
+        raise UnreadableFileError("standard input is closed; name a file")
+    else:
+        raw = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if len(raw) > MAX_BYTES:
+        raise UnreadableFileError(f"{shown(path)} is larger than {MAX_BYTES >> 20} MiB, which no policy is")
+    return raw
 
 
 def _listed(name: str, document: Document | None, problems: Iterable[Problem]) -> str:

@@ -3,16 +3,18 @@
 import json
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from belljar.cli.amounts import Bytes
 from belljar.cli.runpolicy import PolicyOptions, policy_of
 from belljar.errors import BelljarError
 from belljar.policy import Mode
-from belljar.sandbox.spec import Bind, Spec
+from belljar.sandbox.spec import Bind, ResourceLimits, Spec
 
 EXIT_FAILED = 125
 """Belljar's own failures; everything else is the command's own exit code."""
@@ -49,6 +51,13 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--workdir", metavar="DIR", help="The directory to work in, writable. Default: this one."),
         _many("--allow-write", "PATH", "Make a protected place in it writable."),
         _many("--env", "NAME[=VALUE]", "Pass a variable, or set it."),
+        click.option(
+            "--cpu-limit",
+            type=click.FloatRange(min=0.01),
+            metavar="CPUS",
+            help="Processors to use at most: 1.5, say.",
+        ),
+        click.option("--mem-limit", type=Bytes(), metavar="BYTES", help="Memory to use at most, such as 512m or 8g."),
         click.option(
             "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Exit with 124."
         ),
@@ -104,6 +113,7 @@ class _Run:
     def __init__(self, command: tuple[str, ...], options: dict[str, Any]) -> None:
         self._options = options
         self._quiet: bool = options["quiet"]
+        self._started_ns = time.time_ns()
         self._workdir = Path(options["workdir"] or Path.cwd()).resolve()
         self._spec = Spec(
             command=command,
@@ -112,6 +122,7 @@ class _Run:
             binds=(*self._binds("bind", writable=True), *self._binds("ro_bind", writable=False)),
             allow_write=tuple(map(Path, options["allow_write"])),
             debugger=options["allow_debugger"],
+            limits=ResourceLimits(options["cpu_limit"], options["mem_limit"]),
         )
 
     def run(self) -> int:
@@ -177,9 +188,14 @@ class _Run:
 
             click.echo(learned(ledger), err=True, nl=False)
         elif self._options["as_json"]:
-            click.echo(json.dumps(summary.as_object(ledger, code)), err=True)
+            click.echo(json.dumps(summary.as_object(ledger, self._changes(), code)), err=True)
         elif self._options["summary"] or (sys.stderr.isatty() and not self._quiet):
-            click.echo(summary.as_text(ledger), err=True, nl=False)
+            click.echo(summary.as_text(ledger, self._changes()), err=True, nl=False)
+
+    def _changes(self) -> list[str]:
+        from belljar.sandbox.changes import runnable_changes  # noqa: PLC0415
+
+        return runnable_changes(self._workdir, self._started_ns)
 
     def _say(self, message: str) -> None:
         if not self._quiet:

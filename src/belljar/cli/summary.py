@@ -8,17 +8,19 @@ from belljar.policy import Reason
 from belljar.sandbox.ledger import Destination, Ledger
 
 _WEB_PORTS = (80, 443, None)
+_SHOWN_CHANGES = 10
 
 
-def as_text(ledger: Ledger) -> str:
-    """Return the summary for a person; empty if the network was left alone."""
-    return "".join(f"{line}\n" for line in (*_reached(ledger), *_denied(ledger)))
+def as_text(ledger: Ledger, changes: list[str]) -> str:
+    """Return the summary for a person; empty if there is nothing to tell."""
+    return "".join(f"{line}\n" for line in (*_reached(ledger), *_denied(ledger), *_changed(changes)))
 
 
-def as_object(ledger: Ledger, exit_code: int) -> dict[str, Any]:
+def as_object(ledger: Ledger, changes: list[str], exit_code: int) -> dict[str, Any]:
     """Return the summary for a program."""
     return {
         "exit_code": exit_code,
+        "runnable_changes": changes,
         "reached": [
             {"destination": str(where), "flows": sums.flows, "bytes_up": sums.bytes_up, "bytes_down": sums.bytes_down}
             for where, sums in ledger.reached.items()
@@ -68,6 +70,15 @@ def _denied(ledger: Ledger) -> list[str]:
         advice = f"  allow it with: {option}" if option else ""
         lines.append(f"  {click.style('✗', fg='red')} {where}{times}: {why.sentence}{advice}")
     return ["belljar: denied", *lines] if lines else []
+
+
+def _changed(changes: list[str]) -> list[str]:
+    """Name what the host might run now. The names are the agent's, so what a terminal would obey is escaped."""
+    if not changes:
+        return []
+    lines = [f"  {click.style('!', fg='yellow')} {name.encode('unicode_escape').decode()}" for name in changes]
+    rest = [f"  and {len(lines) - _SHOWN_CHANGES} more"] if len(lines) > _SHOWN_CHANGES else []
+    return ["belljar: changed, and can be run by you", *lines[:_SHOWN_CHANGES], *rest]
 
 
 def _without_echoes(ledger: Ledger) -> dict[Destination, Any]:

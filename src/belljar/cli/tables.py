@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import click
 
-COLOURS = {"allow": "green", "deny": "red"}
+COLOURS = {"allow": "green", "deny": "red", "ok": "green", "missing": "red", "note": "yellow"}
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -14,10 +14,9 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for number, line in enumerate(lines):
         cells = [cell.ljust(width) for cell, width in zip(line, [*widths, 0], strict=True)]
         if number == 0:
-            cells = [click.style(cell, bold=True) for cell in cells]
+            click.secho("  ".join(cells).rstrip(), bold=True)
         else:
-            cells = [_coloured(cell, text) for cell, text in zip(cells, line, strict=True)]
-        click.echo("  ".join(cells).rstrip())
+            click.echo("  ".join(_coloured(cell, text) for cell, text in zip(cells, line, strict=True)).rstrip())
 
 
 def _coloured(cell: str, text: str) -> str:

@@ -27,16 +27,23 @@ def receive_sockets(channel: socket.socket) -> dict[str, tuple[socket.socket, ..
 
     Raises EOFError if the other side closed the channel instead.
     """
-    # Not socket.recv_fds: it forgets its flags, and the descriptors would be inherited by child processes.
-    room = socket.CMSG_SPACE(_MAX_DESCRIPTORS * array("i").itemsize)
-    message, ancillary, _, _ = channel.recvmsg(_MAX_MESSAGE, room, socket.MSG_CMSG_CLOEXEC)
+    message, descriptors = receive_descriptors(channel, _MAX_MESSAGE)
     if not message:
         raise EOFError("the other side closed the channel and sent no sockets")
-    sockets = (_adopt(descriptor) for _, _, data in ancillary for descriptor in array("i", data))
+    sockets = map(adopt, descriptors)
     return {label: tuple(next(sockets) for _ in range(count)) for label, count in json.loads(message).items()}
 
 
-def _adopt(descriptor: int) -> socket.socket:
+def receive_descriptors(channel: socket.socket, most_bytes: int) -> tuple[bytes, list[int]]:
+    """Receive bytes, and the descriptors that came with them."""
+    # Not socket.recv_fds: it forgets its flags, and the descriptors would be inherited by child processes.
+    room = socket.CMSG_SPACE(_MAX_DESCRIPTORS * array("i").itemsize)
+    message, ancillary, _, _ = channel.recvmsg(most_bytes, room, socket.MSG_CMSG_CLOEXEC)
+    return message, [descriptor for _, _, data in ancillary for descriptor in array("i", data)]
+
+
+def adopt(descriptor: int) -> socket.socket:
+    """Make a socket of a received descriptor, blocking or not as the sender had it."""
     adopted = socket.socket(fileno=descriptor)
     adopted.setblocking(os.get_blocking(descriptor))
     return adopted

@@ -20,7 +20,8 @@ To install it again it is flushed, not deleted: that keeps the counters, and on 
 as quick, because the kernel waits for deletions.
 """
 
-from typing import Final
+import json
+from typing import Final, NamedTuple
 
 from belljar.linux import programs
 from belljar.linux.loopback import OWN_IPV4, OWN_IPV6
@@ -96,3 +97,17 @@ def ruleset(*, udp: bool) -> str:
 def apply(rules: str) -> None:
     """Install a table in the network namespace of the calling thread, in place of the one that is there."""
     programs.run("nft", "-f", "-", text=rules)
+
+
+class Refused(NamedTuple):
+    """How many packets the filter has refused since it was first installed."""
+
+    udp: int
+    other: int
+
+
+def refused() -> Refused:
+    """Read the counters of the table in the network namespace of the calling thread."""
+    listing = json.loads(programs.run("nft", "-j", "list", "counters", "table", "inet", "belljar"))["nftables"]
+    counts = {item["counter"]["name"]: item["counter"]["packets"] for item in listing if "counter" in item}
+    return Refused(counts["udp_refused"], counts["other_refused"])

@@ -1,8 +1,8 @@
-"""UDP sockets that speak for addresses which are not theirs.
+"""UDP for addresses that are not ours.
 
-A listener of this kind receives what `tproxy` diverts to it, each datagram with the destination it was sent to. An
-answering socket is bound to such a destination, so that the client sees the answer come from there. Both take
-CAP_NET_ADMIN when they are made; whoever uses them later needs none.
+A transparent listener receives what `tproxy` diverts to it, each datagram with the destination it was sent to. Answers
+leave through a raw socket, which takes whole packets: the client sees them come from the address it asked. Both take
+privileges when they are made (CAP_NET_ADMIN, CAP_NET_RAW); whoever uses them later needs none.
 """
 
 import socket
@@ -35,6 +35,11 @@ def report_destinations(sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_IP, _IP_ORIGDSTADDR, 1)
     else:
         sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_ORIGDSTADDR, 1)
+
+
+def make_answering(family: int) -> socket.socket:
+    """Make a socket that sends whole packets, and receives none."""
+    return socket.socket(family, socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, socket.IPPROTO_RAW)
 
 
 def destination(ancillary: Iterable[tuple[int, int, bytes]]) -> tuple[IPv4Address | IPv6Address, int]:

@@ -41,6 +41,7 @@ _NEVER: Final = (
     "fd62:656c:6c6a::/64",  # the gateway's virtual addresses
     "2001:2::/48",  # benchmarks
     "2001:10::/28",  # ORCHID, never routed
+    "2001:20::/28",  # ORCHIDv2, never routed
     "3fff::/20",  # documentation, never routed
     "fd00:ec2::/32",  # AWS' metadata service
     "fd20:ce::254/128",  # Google's metadata service
@@ -68,8 +69,11 @@ _SPECIAL_OCTETS: Final = frozenset(
 _IPV4_AT_THE_END: Final = tuple(
     int(IPv6Address(prefix)) >> 32 for prefix in ("::", "::ffff:0:0", "::ffff:0:0:0", "64:ff9b::")
 )
+_MAPPED: Final = IPv6Network("::ffff:0:0/96")
 _6TO4: Final = 0x2002
 _TEREDO: Final = 0x2001_0000
+_ISATAP: Final = 0x5EFE
+_ISATAP_MASK: Final = 0xFDFF_FFFF  # 0:5efe, or 200:5efe where the IPv4 address is unique in the world
 
 _EMBEDDING: Final = tuple(
     IPv6Network(text)
@@ -96,9 +100,25 @@ def unwrap(address: Address) -> Address:
     return address
 
 
+def unmapped(network: Network) -> Network:
+    """Return the IPv4 range that an IPv4-mapped one stands for (``::ffff:10.0.0.0/104``), or the range itself."""
+    if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):
+        return IPv4Network((int(network.network_address) & 0xFFFF_FFFF, network.prefixlen - 96))
+    return network
+
+
 def classify(address: Address) -> AddressClass:
     """Tell how far an address can be opened."""
-    address = unwrap(address)
+    found = _class_of(unwrap(address))
+    if isinstance(address, IPv6Address) and int(address) >> 32 & _ISATAP_MASK == _ISATAP:
+        # ISATAP tunnels to the IPv4 address at the end. But it does so under a prefix that anyone may own, so that
+        # address is not what a range grants: it only makes the class stricter.
+        tunnel_end = _class_of(IPv4Address(int(address) & 0xFFFF_FFFF))
+        return found if found is AddressClass.NEVER or tunnel_end is AddressClass.PUBLIC else tunnel_end
+    return found
+
+
+def _class_of(address: Address) -> AddressClass:
     if isinstance(address, IPv4Address) and int(address) >> 24 not in _SPECIAL_OCTETS:
         return AddressClass.PUBLIC
     for found in _CLASSES.containing(address):

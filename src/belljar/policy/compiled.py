@@ -56,7 +56,15 @@ def compile_policy(
     host_addresses: Iterable[Address] = (),
 ) -> CompiledPolicy:
     """Compile a policy. Raises InvalidPolicyError where a preset's hosts cannot be found out."""
-    expansion = expand(policy.presets, discover)
+    return compile_expanded(
+        policy, expand(policy.presets, discover), generation=generation, host_addresses=host_addresses
+    )
+
+
+def compile_expanded(
+    policy: Policy, expansion: Expansion, *, generation: int, host_addresses: Iterable[Address]
+) -> CompiledPolicy:
+    """Compile a policy for which it has been found out already what its presets mean."""
     domains: list[ByDomain] = []
     cidrs: list[ByCidr] = []
     everywhere: list[Clause] = []

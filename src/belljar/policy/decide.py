@@ -66,9 +66,9 @@ def _closed_to_all(policy: CompiledPolicy, flow: Flow) -> Verdict | None:
         return None
     for address in flow.addresses:
         if classify(address) is AddressClass.NEVER:
-            culprit = f"{address}, which is loopback, link-local, metadata or reserved and stays closed"
+            culprit = f"{unwrap(address)}, which is loopback, link-local, metadata or reserved and stays closed"
         elif policy.host_addresses and unwrap(address) in policy.host_addresses:
-            culprit = f"{address}, an address of the host, whose services are opened by host_ports alone"
+            culprit = f"{unwrap(address)}, an address of the host, whose services are opened by host_ports alone"
         else:
             continue
         return Verdict(Action.DENY, Reason.RESERVED_ADDRESS, None, flow, culprit)
@@ -87,7 +87,8 @@ def _by_the_policy(policy: CompiledPolicy, flow: Flow) -> Verdict:
         culprit = "something inside a cloud or a cluster, which only an entry that names it opens"
         return Verdict(Action.DENY, Reason.RESERVED_NAME, "mode", flow, culprit)
     if flow.addresses and (closed := _closed_private_address(policy, flow)):
-        culprit = f"{closed}, a private address; its range in allowed_cidrs opens it, or allow_private"
+        opener = "its range in allowed_cidrs" if policy.mode is Mode.BLOCK_ALL else "an allow rule with its range"
+        culprit = f"{unwrap(closed)}, a private address; {opener} opens it, or allow_private"
         return Verdict(Action.DENY, Reason.RESERVED_ADDRESS, "allow_private", flow, culprit)
     if winner is None:
         return Verdict(Action.ALLOW, Reason.ALLOWED_BY_DEFAULT, "mode", flow)

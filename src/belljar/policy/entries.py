@@ -11,6 +11,7 @@ from typing import Final
 from publicsuffixlist import PublicSuffixList
 
 from belljar.names import SpellingError, canonical_name, parse_address, parse_port
+from belljar.policy.addresses import unmapped
 from belljar.policy.model import DomainPattern, Network, PortRange, Protocol, Scope
 
 
@@ -37,7 +38,7 @@ def read_domain(entry: object, *, grants: bool) -> DomainPattern:
     try:
         pattern = DomainPattern(canonical_name(name), scope, parse_port(port) if colon else None)
     except SpellingError as error:
-        raise EntryError(_why_not_a_domain(entry, str(error))) from None
+        raise EntryError(_why_not_a_domain(entry, str(error), grants=grants)) from None
     if grants and scope is not Scope.EXACT and _is_public_suffix(pattern.name):
         raise EntryError(
             f"would grant every site under {pattern.name}, a suffix under which anyone can register; "
@@ -48,7 +49,7 @@ def read_domain(entry: object, *, grants: bool) -> DomainPattern:
 
 
 def read_cidr(entry: object) -> Network:
-    """Read a range in canonical form; a bare address means that address alone."""
+    """Read a range in canonical form; a bare address means that address alone, a mapped one its IPv4 form."""
     if not isinstance(entry, str):
         raise EntryError('is not text; write a range such as "10.2.0.0/16", in quotes')
     text, slash, length = entry.partition("/")
@@ -57,7 +58,7 @@ def read_cidr(entry: object) -> Network:
     except SpellingError as error:
         raise EntryError(f'{error}; write a range such as "10.2.0.0/16" or "2001:db8::/32"') from None
     if not slash:
-        return ip_network(address)
+        return unmapped(ip_network(address))
     if not _PREFIX_LENGTH.fullmatch(length) or int(length) > address.max_prefixlen:
         raise EntryError(
             f"has prefix length {length!r}; write a number from 0 to {address.max_prefixlen} after the slash"
@@ -65,7 +66,7 @@ def read_cidr(entry: object) -> Network:
     network = ip_network(f"{address}/{length}", strict=False)
     if network.network_address != address:
         raise EntryError(f'has host bits set; did you mean "{network}" (the range) or "{address}" (the one address)?')
-    return network
+    return unmapped(network)
 
 
 def read_port(entry: object) -> PortRange:
@@ -107,20 +108,23 @@ def read_rule_name(entry: object) -> str:
     raise EntryError("is not a name; write up to 63 letters, digits, spaces and . _ / -, no sign first")
 
 
-def _why_not_a_domain(entry: str, problem: str) -> str:
+def _why_not_a_domain(entry: str, problem: str, *, grants: bool) -> str:
     """Recognise what was meant, where a better remedy than "not a name" can be given."""
     if not entry.strip():
         return "is blank; write a domain name or delete the entry"
+    if _is_address(entry.partition("/")[0]):
+        return "is an IP address; addresses belong in allowed_cidrs, denied_cidrs or a rule's cidrs"
     if "/" in entry:
         return "is a URL or a path; write the host name alone, such as api.example.org"
     if "@" in entry:
         return 'has a user name; write what stands after the "@"'
-    if entry == "*":
-        return 'would match every name; name the domains, or use "mode: allow-all"'
+    if entry.partition(":")[0] in ("*", "*."):
+        mode = "allow-all" if grants else "block-all"
+        return f'would match every name; name the domains, or use "mode: {mode}"'
     if "*" in entry:
         return 'has a "*" that is not a whole first label; write "*.example.org" for all names below it'
-    if _is_address(entry):
-        return "is an IP address; addresses belong in allowed_cidrs, denied_cidrs or a rule's cidrs"
+    if problem.startswith("ends in a number"):
+        return f"{problem}; write a name, or the address as four decimal numbers in allowed_cidrs"
     if problem.startswith("port"):
         return f"{problem}; write a number after the name, such as db.example.org:5432"
     return f"{problem}; write a name such as api.example.org"

@@ -30,7 +30,7 @@ class Flow:
     """The canonical name that the client gave in TLS or HTTP. It can narrow a grant, never widen one."""
 
     def __str__(self) -> str:
-        shown = self.name or ", ".join(map(str, self.addresses))
+        shown = self.name or ", ".join(map(str, self.addresses)) or "an unnamed destination"
         if self.port is not None:
             shown = f"[{shown}]:{self.port}" if ":" in shown else f"{shown}:{self.port}"
         return f"{shown}/udp" if self.protocol is Protocol.UDP else shown

@@ -23,7 +23,8 @@ from belljar.policy.entries import (
 from belljar.policy.model import Action, DomainPattern, Egress, Mode, Policy, PresetUse, Protocol, Rule
 from belljar.policy.presets import PRESETS
 from belljar.policy.problems import InvalidPolicyError, Problem
-from belljar.policy.syntax import Lines, Reading, Syntax, UnreadableError, read_text, snake_case
+from belljar.policy.reading import Lines, Reading, UnreadableError, path_to, snake_case
+from belljar.policy.syntax import Syntax, read_text
 
 T = TypeVar("T")
 
@@ -39,6 +40,7 @@ _ENTRY_READERS: Final[Mapping[str, Callable[[object], Any]]] = {
     "denied_cidrs": read_cidr,
     "denied_ports": read_port,
 }
+_MAX_SHOWN: Final = 300
 _MODES: Final = 'write "block-all" or "allow-all"'
 
 
@@ -78,8 +80,9 @@ class _Reader:
         self.problems: list[Problem] = []
         self._lines = lines
 
-    def fail(self, where: str, message: str) -> None:
-        self.problems.append(Problem(where, message, self._lines.of(where)))
+    def fail(self, where: str, message: str, path: str = "") -> None:
+        """Note a problem; `path` is for the line, where `where` is not spelled as the document has it."""
+        self.problems.append(Problem(where, message, self._lines.of(path or where)))
 
     def policy(self, data: object) -> Policy | None:
         if data is None or data == {}:
@@ -137,6 +140,8 @@ class _Reader:
         return tuple(rules)
 
     def rule(self, where: str, value: object) -> Rule:
+        if value == {}:
+            self.fail(where, "is empty; write an action, and domains, cidrs, ports or protocol")
         keys = self.keys(where, value, RULE_KEYS)
         matchers = {key: keys[key] for key in ("domains", "cidrs", "ports", "protocol") if key in keys}
         if keys and not matchers:
@@ -180,7 +185,7 @@ class _Reader:
         remedy = " or ".join(f'"{word}"' for word in words)
         if key in keys:
             self.fail(f"{where}.{key}", f"{_quote(value)} is not known{_did_you_mean(value, words)}; write {remedy}")
-        else:
+        elif keys:  # else something has been said of the whole mapping
             self.fail(where, f"has no {key}; write {key}: {remedy}")
         return None
 
@@ -209,16 +214,19 @@ class _Reader:
             self.fail(where, f"is {_kind(value)}; write a mapping with some of: {', '.join(known)}")
             return {}
         found: dict[str, Any] = {}
+        spelled: dict[str, str] = {}
         for key, below in value.items():
             snake = snake_case(key) if isinstance(key, str) else key
-            shown = key if isinstance(key, str) and key.isprintable() else _quote(key)
-            place = f"{where}.{shown}" if where else shown
+            path = path_to(str(key), where)
+            shown = key if str(key).isprintable() and len(str(key)) <= _MAX_SHOWN else _quote(key)
+            place = f"{where}.{shown}" if where else str(shown)
             if snake not in known:
-                self.fail(place, f"is not a known key{_where_it_belongs(snake, known)}")
+                self.fail(place, f"is not a known key{_where_it_belongs(snake, known)}", path)
             elif snake in found:
-                self.fail(place, f"stands twice, as {snake} too; keep one of them")
+                self.fail(place, f"stands twice, as {spelled[snake]} too; keep one of them")
             else:
                 found[snake] = below
+                spelled[snake] = key
         return found
 
     def items(self, where: str, keys: Mapping[str, Any]) -> Iterable[tuple[str, object]]:
@@ -256,11 +264,11 @@ def _kind(value: object) -> str:
 def _quote(entry: object) -> str:
     """Show an entry in ASCII on one line, whatever it holds."""
     shown = json.dumps(entry, default=str)
-    return shown if len(shown) <= 300 else f"{shown[:300]}…"
+    return shown if len(shown) <= _MAX_SHOWN else f"{shown[:_MAX_SHOWN]}…"
 
 
 def _did_you_mean(word: object, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(str(word), list(known), n=1)
+    close = difflib.get_close_matches(str(word).lower(), list(known), n=1)
     return f" (did you mean {close[0]}?)" if close else ""
 
 

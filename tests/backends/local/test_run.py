@@ -5,6 +5,7 @@ import os
 import pty
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -221,3 +222,34 @@ def test_learning(cli):
     assert done.returncode == 0
     assert "plain.test" in done.stderr
     assert "mode: block-all" in done.stderr
+
+
+def groups():
+    return {path.name for path in Path("/sys/fs/cgroup").rglob("belljar-*")}
+
+
+def test_memory_is_limited(cli):
+    """By a control group, or by what each process can allocate: the command cannot have it either way."""
+    allocate = ("sh", "-c", "dd if=/dev/zero of=/dev/null bs=200M count=1")
+    assert cli.run("--", *allocate).returncode == 0
+    assert cli.run("--mem-limit", "64m", "--", *allocate).returncode != 0
+    assert cli.run("--mem-limit", "5", "--", "true").returncode == 2
+
+
+def test_a_limit_on_processors_holds_or_is_refused(cli):
+    done = cli.run("--cpu-limit", "0.5", "--", "echo", "ran")
+    if (done.returncode, done.stdout) != (0, "ran\n"):
+        assert done.returncode == 125
+        assert "--cpu-limit" in done.stderr
+
+
+def test_control_groups_vanish_even_if_belljar_is_killed(cli):
+    before = groups()
+    running = cli.start("--mem-limit", "256m", "--", "sh", "-c", "echo ready; sleep 1000", stdout=subprocess.PIPE)
+    assert running.stdout.readline() == "ready\n"
+    running.kill()
+    running.communicate(timeout=60)
+    given_up = time.monotonic() + 20
+    while groups() != before:
+        assert time.monotonic() < given_up, "a control group is left"
+        time.sleep(0.01)

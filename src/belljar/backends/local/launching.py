@@ -11,6 +11,7 @@ from belljar.backends.local import staging
 from belljar.backends.local.staging import Plan
 from belljar.errors import BelljarError
 from belljar.gateway.listeners import Listeners
+from belljar.linux.cgroups import Group
 from belljar.linux.descriptors import receive_sockets
 
 
@@ -31,6 +32,14 @@ class Launched:
         self._failures = failures
         self._status = os.fdopen(status)
         self._init: int | None = None
+
+    def join(self, group: Group) -> None:
+        """Put the sandbox into a control group. Raises LaunchError."""
+        try:
+            group.add(self._process)
+        except OSError as error:
+            self.kill()
+            raise LaunchError(f"the sandbox cannot be put into its control group: {error}") from error
 
     def settle(self) -> None:
         """See the child through to where it waits. Raises LaunchError."""

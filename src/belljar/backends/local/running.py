@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from belljar.backends.local.identity import account_files, choose
 from belljar.backends.local.launching import Launched, launch
+from belljar.backends.local.limiting import enforce
 from belljar.backends.local.staging import Plan
 from belljar.gateway.settings import Settings
 from belljar.policy import CompiledPolicy, Mode
@@ -38,8 +39,21 @@ def run(spec: Spec, network: Network | None, files: dict[Path, bytes], *, timeou
     identity, home = choose(), Path(os.environ.get("HOME") or "/nonexistent")
     view = view_of(spec, home, files | account_files(identity, home))
     terminal = Terminal()
+    enforcement = enforce(spec.limits)
     udp = network is not None and network.policy.mode is Mode.ALLOW_ALL
-    launched = launch(Plan(spec, view, identity, terminal.streams(), sealed=network is not None, udp=udp))
+    plan = Plan(
+        spec,
+        view,
+        identity,
+        terminal.streams(),
+        sealed=network is not None,
+        udp=udp,
+        address_space=enforcement.address_space,
+    )
+    launched = launch(plan)
+    if enforcement.group is not None:
+        enforcement.group.watch()
+        launched.join(enforcement.group)
     life = _Life(launched, terminal)
     launched.settle()
     return life.run(network, timeout)

@@ -62,6 +62,8 @@ class Plan:
     """Whether it gets a network namespace of its own."""
 
     udp: bool
+    address_space: int | None = None
+    """A limit on the memory of each process, where there is no better one."""
 
 
 def run(plan: Plan, channel: socket.socket, failures: int, status: int) -> NoReturn:
@@ -89,7 +91,7 @@ def _become(plan: Plan, channel: socket.socket, status: int) -> None:
         with closing(arm_here(udp=plan.udp)) as listeners:
             send_sockets(channel, listeners.groups())
     _connect_streams(plan.streams)
-    _limit()
+    _limit(plan.address_space)
     _wait_for(channel, GO)
     _keep_to_ourselves()
     os.set_inheritable(status, True)  # noqa: FBT003 - the standard library's interface
@@ -152,5 +154,7 @@ def _keep_to_ourselves() -> None:
                 os.set_inheritable(descriptor, False)  # noqa: FBT003 - the standard library's interface
 
 
-def _limit() -> None:
+def _limit(address_space: int | None) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if address_space is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))

@@ -16,7 +16,8 @@ from belljar.policy.importers.squid import import_squid, is_squid
 from belljar.policy.importers.srt import import_srt
 from belljar.policy.parse import DOCUMENT_KEYS
 from belljar.policy.problems import InvalidPolicyError, Problem
-from belljar.policy.syntax import Syntax, UnreadableError, read_text, snake_case
+from belljar.policy.reading import UnreadableError, snake_case
+from belljar.policy.syntax import Syntax, read_text
 
 __all__ = ["Imported", "import_policy"]
 

@@ -7,23 +7,22 @@ all that it could have meant.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from ipaddress import IPv6Network, ip_network
+from ipaddress import ip_network
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from belljar.names import Address, SpellingError, parse_address, parse_authority
-from belljar.policy.addresses import can_never_be_opened
+from belljar.policy.addresses import can_never_be_opened, unmapped
 from belljar.policy.entries import EntryError, read_domain, read_port
 from belljar.policy.importers.findings import WHOLE, Findings, Place, shown
 from belljar.policy.model import Action, DomainPattern, Egress, Network, PortRange, Scope
+from belljar.policy.reading import snake_case
 from belljar.policy.reserved import HOST_NAMES, is_never_name
-from belljar.policy.syntax import snake_case
 
 T = TypeVar("T")
 Entries: TypeAlias = Iterable[tuple[Place, Any]]
 
 EVERYWHERE: Final[tuple[Network, ...]] = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 WEB_PORTS: Final = (PortRange(80, 80), PortRange(443, 443))
-_MAPPED: Final = IPv6Network("::ffff:0:0/96")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +93,9 @@ class EntryReader:
         scope = self._dialect.scopes.get(pattern.scope)
         if self._grants:
             self._check_grant(pattern, scope)
+            if scope is not pattern.scope:
+                kept = f'kept as "{replace(pattern, scope=Scope.WITHIN)}"'
+                self._findings.note(place, f'"{pattern}" covers {pattern.name} itself there, and was {kept}')
         else:
             pattern = self._broad(place, pattern, scope)
         return replace(pattern, scope=Scope.WITHIN if scope is None else scope)
@@ -134,7 +136,7 @@ class EntryReader:
         return self._openable(network)
 
     def _openable(self, network: Network) -> Network:
-        network = _unmapped(network)
+        network = unmapped(network)
         if self._grants and can_never_be_opened(network):
             raise EntryError("is loopback, link-local or reserved, which no policy opens")
         return network
@@ -189,13 +191,6 @@ def _loose_network(entry: object) -> tuple[Address, Network]:
         return parse_address(text), ip_network(entry, strict=False)
     except ValueError:
         raise EntryError('is not a range of addresses; write one such as "10.2.0.0/16"') from None
-
-
-def _unmapped(network: Network) -> Network:
-    """Return the IPv4 range that an IPv6 one stands for (``::ffff:10.0.0.0/104``), or the range itself."""
-    if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):
-        return ip_network((int(network.network_address) & 0xFFFF_FFFF, network.prefixlen - 96))
-    return network
 
 
 def _written_port(entry: object) -> object:

@@ -1,0 +1,36 @@
+"""Limits on what a sandbox uses of the machine: a control group where there is one to be had, or else what is left."""
+
+from dataclasses import dataclass
+
+from belljar.errors import BelljarError
+from belljar.linux.cgroups import Group, NoControllerError
+from belljar.sandbox.spec import ResourceLimits
+
+
+class LimitError(BelljarError):
+    """A limit was asked for that cannot be enforced here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enforcement:
+    """How limits are enforced."""
+
+    group: Group | None = None
+    address_space: int | None = None
+    """Bytes for each process, where the sandbox as a whole cannot be limited."""
+
+
+def enforce(limits: ResourceLimits) -> Enforcement:
+    """Make what enforces some limits. Raises LimitError."""
+    if limits.cpus is None and limits.memory_bytes is None:
+        return Enforcement()
+    try:
+        return Enforcement(Group(cpus=limits.cpus, memory_bytes=limits.memory_bytes))
+    except NoControllerError as error:
+        if limits.cpus is None:
+            return Enforcement(address_space=limits.memory_bytes)
+        raise LimitError(
+            f"--cpu-limit cannot be enforced: {error}\n"
+            "Run as root, or in a session that systemd has delegated control groups to: "
+            "systemd-run --user --scope belljar run ..."
+        ) from None

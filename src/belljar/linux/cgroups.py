@@ -1,0 +1,142 @@
+"""Limits on processor time and memory, through control groups of either version.
+
+Theory of operation
+-------------------
+A group is made as near to the caller's own as the kernel lets us: in version 1 below it, in each controller's own
+hierarchy; in version 2 below the nearest ancestor that hands the controllers down to its children, since a group with
+processes in it cannot. An ordinary user can do that where the system has delegated a part of the tree, as systemd does.
+
+A group outlives its processes, and whoever made it may be killed. So a watchman, a process that does nothing else,
+waits for the end of its maker and of the group's processes, and takes the group away.
+"""
+
+import os
+import select
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+PREFIX: Final = "belljar-"
+
+_PERIOD: Final = 100_000  # microseconds
+_LINE_PARTS: Final = 3
+_WATCH_SECONDS: Final = 0.02
+_MOST_DESCRIPTORS: Final = 1 << 20
+
+
+class NoControllerError(Exception):
+    """A limit was asked for that nobody here can enforce."""
+
+
+class _Hierarchy(NamedTuple):
+    """Where groups with a controller can be made."""
+
+    directory: Path
+    version: int
+
+
+class Group:
+    """A control group of our own, for as long as its maker and its processes live."""
+
+    def __init__(self, *, cpus: float | None, memory_bytes: int | None) -> None:
+        """Make a group with limits. Raises NoControllerError."""
+        wanted = {"cpu": cpus is not None, "memory": memory_bytes is not None}
+        self._directories: dict[str, Path] = {}
+        try:
+            for controller in (name for name, is_wanted in wanted.items() if is_wanted):
+                self._make(controller, cpus, memory_bytes)
+        except OSError as error:
+            self.remove()
+            raise NoControllerError(str(error)) from error
+
+    def _make(self, controller: str, cpus: float | None, memory_bytes: int | None) -> None:
+        place = _place_for(controller)
+        directory = place.directory / f"{PREFIX}{os.getpid()}"
+        directory.mkdir(exist_ok=True)  # in version 2, both controllers share one
+        self._directories[controller] = directory
+        if controller == "cpu" and cpus is not None:
+            quota = max(1000, round(cpus * _PERIOD))
+            if place.version == 2:
+                (directory / "cpu.max").write_text(f"{quota} {_PERIOD}")
+            else:
+                (directory / "cpu.cfs_period_us").write_text(str(_PERIOD))
+                (directory / "cpu.cfs_quota_us").write_text(str(quota))
+        elif memory_bytes is not None:
+            name = "memory.max" if place.version == 2 else "memory.limit_in_bytes"
+            (directory / name).write_text(str(memory_bytes))
+            with suppress(OSError):  # where there is swap, it would be a way around the limit
+                (directory / "memory.swap.max").write_text("0")
+
+    def add(self, process: int) -> None:
+        """Put a process into the group, and with it all it starts from now on."""
+        for directory in set(self._directories.values()):
+            (directory / "cgroup.procs").write_text(str(process))
+
+    def watch(self) -> None:
+        """Start the watchman. For a process without threads."""
+        ours, _alive = os.pipe()
+        if os.fork() == 0:
+            self._stand_watch(ours)
+        os.close(ours)  # the other end stays open until we are no more
+
+    def _stand_watch(self, maker: int) -> None:
+        try:
+            os.setsid()
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+            os.closerange(0, maker)  # whatever we kept open, somebody would wait for its end in vain
+            os.closerange(maker + 1, _MOST_DESCRIPTORS)
+            os.read(maker, 1)
+            while not self.remove():
+                select.select([], [], [], _WATCH_SECONDS)
+        finally:
+            os._exit(0)
+
+    def remove(self) -> bool:
+        """Take the group away if nobody is in it; tell whether it is gone."""
+        for directory in set(self._directories.values()):
+            try:
+                directory.rmdir()
+            except FileNotFoundError:
+                continue
+            except OSError:
+                return False
+        return True
+
+
+def _place_for(controller: str) -> _Hierarchy:
+    own = _own_groups()
+    if controller in own:
+        mounted = Path("/sys/fs/cgroup") / controller
+        return _writable(controller, [mounted / own[controller].lstrip("/")], 1)
+    if "" in own:
+        root = next((path for path in map(Path, ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")) if _is_v2(path)), None)
+        if root is not None:
+            nearest = root / own[""].lstrip("/")
+            ancestors = [path for path in (nearest, *nearest.parents) if path.is_relative_to(root)]
+            return _writable(controller, [path for path in ancestors if _hands_down(path, controller)], 2)
+    raise NoControllerError(f"the kernel has no {controller} controller here")
+
+
+def _own_groups() -> dict[str, str]:
+    """Return the caller's group in each controller's hierarchy; version 2 has the empty name."""
+    lines = (line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines())
+    return {name: parts[2] for parts in lines if len(parts) == _LINE_PARTS for name in parts[1].split(",")}
+
+
+def _writable(controller: str, candidates: list[Path], version: int) -> _Hierarchy:
+    for path in candidates:
+        if os.access(path, os.W_OK) and os.access(path / "cgroup.procs", os.W_OK):
+            return _Hierarchy(path, version)
+    raise NoControllerError(f"the {controller} controller is not delegated to this user")
+
+
+def _is_v2(path: Path) -> bool:
+    return (path / "cgroup.controllers").exists()
+
+
+def _hands_down(path: Path, controller: str) -> bool:
+    with suppress(OSError):
+        return controller in (path / "cgroup.subtree_control").read_text().split()
+    return False

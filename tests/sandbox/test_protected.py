@@ -1,0 +1,46 @@
+"""Places from which the host's tools run code."""
+
+from pathlib import Path
+
+from belljar.sandbox.protected import existing, pinned
+
+
+def make(root: Path, *names: str) -> None:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+
+def names(root, found):
+    return sorted(str(path.relative_to(root)) for path in found)
+
+
+def test_what_exists_is_protected(tmp_path):
+    make(tmp_path, ".git/hooks/x", ".git/config", ".envrc", "src/main.py")
+    assert names(tmp_path, existing(tmp_path)) == [".envrc", ".git/config", ".git/hooks"]
+
+
+def test_what_is_allowed_is_not(tmp_path):
+    make(tmp_path, ".git/hooks/x", ".git/config", ".envrc")
+    assert names(tmp_path, existing(tmp_path, [Path(".git")])) == [".envrc"]
+    assert names(tmp_path, existing(tmp_path, [Path(".git/hooks"), tmp_path / ".envrc"])) == [".git/config"]
+
+
+def test_submodules_have_hooks_too(tmp_path):
+    make(tmp_path, ".git/modules/a/config", ".git/modules/a/hooks/x", ".git/modules/a/modules/b/config")
+    found = names(tmp_path, existing(tmp_path))
+    assert found == [".git/modules/a/config", ".git/modules/a/hooks", ".git/modules/a/modules/b/config"]
+
+
+def test_links_are_left_alone(tmp_path):
+    make(tmp_path, "elsewhere/x")
+    (tmp_path / ".vscode").symlink_to("elsewhere")
+    (tmp_path / ".envrc").symlink_to("/nonexistent")
+    assert names(tmp_path, existing(tmp_path)) == []
+
+
+def test_directories_above_cannot_be_moved_away(tmp_path):
+    places = [tmp_path / ".git/hooks", tmp_path / ".git/modules/a/config", tmp_path / ".envrc"]
+    assert names(tmp_path, pinned(tmp_path, places)) == [".git", ".git/modules", ".git/modules/a"]
+    assert pinned(tmp_path, places)[0] == tmp_path / ".git"
