@@ -13,13 +13,18 @@ from belljar.policy import InvalidPolicyError, Syntax, compile_policy, decide, q
 from belljar.policy.importers import import_policy
 from belljar.wire.clienthello import MAX_HELLO, ClientHello, ClientHelloParser
 from belljar.wire.dnsanswer import refusal_answer
+from belljar.wire.dnsformat import RecordType
 from belljar.wire.dnsframing import DnsFrames
 from belljar.wire.dnsquestion import Query, parse_query
+from belljar.wire.dnsresponse import Resolution, build_query, read_response
+from belljar.wire.httpbody import BodyReader
+from belljar.wire.httpframing import CHUNKED
 from belljar.wire.httphead import MAX_HEAD, RequestHead, RequestHeadParser
-from belljar.wire.outcome import NEED_MORE
+from belljar.wire.outcome import NEED_MORE, Refuse
 from belljar.wire.socks5 import Socks5Parser
 
 CORPUS = Path(__file__).parent / "corpus"
+SENT = build_query("www.example.org", RecordType.A, 0x1234)
 
 
 def seeds(target: str) -> list[bytes]:
@@ -39,9 +44,20 @@ def fuzz_httphead(data: bytes) -> None:
     whole, parser = _feed(RequestHeadParser, data)
     assert whole == _feed_cut(RequestHeadParser, data)
     assert len(parser.received) <= max(MAX_HEAD, len(data))
+    assert parser.end() == whole or whole is NEED_MORE
     if isinstance(whole, RequestHead) and isinstance(whole.host, str):
         assert canonical_name(whole.host) == whole.host
         assert whole.host.encode() in data.lower()
+
+
+def fuzz_httpbody(data: bytes) -> None:
+    whole, cut = BodyReader(CHUNKED), BodyReader(CHUNKED)
+    answer = whole.feed(data)
+    pieces = [cut.feed(data[index : index + 1]) for index in range(len(data))]
+    if isinstance(answer, Refuse):
+        assert answer in pieces
+    else:
+        assert (answer, whole.ended) == (sum(piece for piece in pieces if isinstance(piece, int)), cut.ended)
 
 
 def fuzz_socks5(data: bytes) -> None:
@@ -55,6 +71,14 @@ def fuzz_dns(data: bytes) -> None:
     else:
         reply = refusal_answer(data, answer)
         assert reply is None or reply[:2] == data[:2]
+
+
+def fuzz_dnsresponse(data: bytes) -> None:
+    answer = read_response(data, SENT)
+    if isinstance(answer, Resolution):
+        assert answer.addresses
+        assert all(address.packed in data for address in answer.addresses)
+        assert 0 <= answer.ttl < 2**31
 
 
 def fuzz_dnsframes(data: bytes) -> None:
@@ -96,8 +120,10 @@ def fuzz_names(data: bytes) -> None:
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "clienthello": fuzz_clienthello,
     "httphead": fuzz_httphead,
+    "httpbody": fuzz_httpbody,
     "socks5": fuzz_socks5,
     "dns": fuzz_dns,
+    "dnsresponse": fuzz_dnsresponse,
     "dnsframes": fuzz_dnsframes,
     "policy": fuzz_policy,
     "imports": fuzz_imports,

@@ -26,6 +26,7 @@ class Driver:
     def __init__(self) -> None:
         self.clock = Clock()
         self.loop = Loop(clock=self.clock)
+        self.loop.on_crash = _raise
 
     def start(self, work: Coroutine[Any, Any, Any]) -> Task:
         """Start a task whose error is kept for `result`."""
@@ -72,5 +73,9 @@ def nothing_left_behind(driver: Driver) -> Iterator[None]:
 
 
 def _held(driver: Driver) -> tuple[int, int, int]:
-    timers = sum(1 for timer in driver.loop._timers if timer.call is not None)
+    timers = sum(1 for *_, timer in driver.loop._timers if timer.call is not None)
     return open_descriptors(), len(driver.loop._watches), timers
+
+
+def _raise(error: BaseException) -> None:
+    raise error

@@ -1,5 +1,6 @@
 """A gateway at work in the universe, and sandboxes behind it."""
 
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -7,12 +8,15 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, TypeVar
 
+from belljar.gateway.audit import AuditLog
 from belljar.gateway.gateway import Gateway
 from belljar.gateway.hostfiles import Server
 from belljar.gateway.jar import Jar, Limits
 from belljar.gateway.loop import Loop
+from belljar.gateway.metrics import Metrics
 from belljar.gateway.observing import Observer
 from belljar.gateway.resolver import Resolver
+from belljar.gateway.settings import DEFAULTS, Settings
 from belljar.policy import CompiledPolicy, Syntax, compile_policy, read_policy
 from tests.universe import Universe, addresses
 from tests.universe.sandboxes import Sandbox
@@ -23,6 +27,15 @@ OWN_ADDRESSES = [ip_address(text) for text in (addresses.GATEWAY, addresses.GATE
 RESOLVER = Server(ip_address(addresses.RESOLVER), 53)
 NO_FILE = Path("/nonexistent")
 PATIENCE = 10.0
+NONE = (0, 0, 0, 0)
+
+
+def eventually(happened: Callable[[], object]) -> None:
+    """Wait for something that other threads will bring about."""
+    given_up = time.monotonic() + PATIENCE
+    while not happened():
+        assert time.monotonic() < given_up, "it never happened"
+        time.sleep(0.002)
 
 
 def policy(text: str, generation: int = 1) -> CompiledPolicy:
@@ -33,10 +46,16 @@ def policy(text: str, generation: int = 1) -> CompiledPolicy:
 class Serving:
     """The gateway, running on a thread in its place."""
 
-    def __init__(self, universe: Universe) -> None:
+    def __init__(self, universe: Universe, settings: Settings = DEFAULTS, audit: AuditLog | None = None) -> None:
         self.universe = universe
+        self.audit = audit
+        self.metrics = Metrics()
         self.loop = universe.gateway.call(Loop)
-        self.gateway = Gateway(self.loop, Resolver(self.loop, [RESOLVER], hosts=NO_FILE, resolv_conf=NO_FILE))
+        self.bugs: list[BaseException] = []
+        self.loop.on_crash = self.bugs.append
+        servers = settings.resolvers or [RESOLVER]
+        resolver = Resolver(self.loop, servers, hosts=NO_FILE, resolv_conf=NO_FILE)
+        self.gateway = Gateway(self.loop, resolver, settings)
         self._running = universe.gateway.start(self.loop.run)
         self._count = 0
 
@@ -58,7 +77,8 @@ class Serving:
         """Make a sandbox with a policy, and serve it."""
         self._count += 1
         sandbox = self.universe.sandbox(udp=udp)
-        jar = Jar(f"s{self._count}", policy(text), Observer(f"s{self._count}"), Limits(**limits))
+        name = f"s{self._count}"
+        jar = Jar(name, policy(text), Observer(name, audit=self.audit, metrics=self.metrics), Limits(**limits))
         self.do(lambda: self.gateway.open(jar, sandbox.listeners))
         try:
             yield sandbox, jar
@@ -66,9 +86,26 @@ class Serving:
             self.do(lambda: self.gateway.close(jar.id))
             sandbox.close()
 
+    def count(self, jar: Jar, metric: str, **labels: str) -> int:
+        """Return a number of a sandbox, as Prometheus reads it."""
+        shown = ",".join(f'{label}="{value}"' for label, value in {"sandbox": jar.id, **labels}.items())
+        lines = self.do(self.metrics.render).splitlines()
+        return sum(int(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{metric}{{{shown}}} "))
+
+    def change_policy(self, jar: Jar, text: str) -> int:
+        """Put a new policy in force; return how many flows it cut."""
+        return self.do(lambda: self.gateway.change_policy(jar.id, policy(text, jar.generation + 1)))
+
+    def wait_until_idle(self, jar: Jar) -> None:
+        """Wait until nothing is left of any connection of a sandbox."""
+        eventually(
+            lambda: self.do(lambda: (jar.connections, jar.handshakes, len(jar.flows), len(jar.handlers))) == NONE
+        )
+
     def close(self) -> None:
         """End it all."""
         self.do(self.gateway.close_all)
         self.loop.call_from_thread(self.loop.stop)
         self._running.result(PATIENCE)
         self.loop.close()
+        assert self.bugs == []

@@ -94,6 +94,7 @@ def test_a_flow_from_its_decision_to_its_end(watched):
             "event": "flow.closed",
             **destination,
             "how": "closed",
+            "error": None,
             "bytes_up": 1000,
             "bytes_down": 2000,
             "seconds": 1.234568,
@@ -103,6 +104,13 @@ def test_a_flow_from_its_decision_to_its_end(watched):
     assert watched.count("belljar_flows_closed_total", how="closed") == 1
     assert watched.count("belljar_bytes_total", direction="up") == 1000
     assert watched.count("belljar_bytes_total", direction="down") == 2000
+
+
+def test_a_flow_that_failed_says_why(watched):
+    watched.observer.flow_failed(ALLOWED.flow, 1, 2, 0.5, "no answer in time")
+    [told] = watched.told()
+    assert (told["event"], told["how"], told["error"]) == ("flow.closed", "failed", "no answer in time")
+    assert watched.count("belljar_flows_closed_total", how="failed") == 1
     assert watched.observer.denials() == []
 
 
@@ -273,6 +281,13 @@ def test_without_a_log_everything_is_counted_all_the_same():
     assert len(observer.denials()) == 1
 
 
+def a_bug() -> BaseException:
+    try:
+        raise ZeroDivisionError("a secret")
+    except ZeroDivisionError as error:
+        return error
+
+
 def exercise(observer: Observer) -> None:
     """Have everything happen that can."""
     observer.sandbox_opened(POLICY)
@@ -280,6 +295,8 @@ def exercise(observer: Observer) -> None:
     observer.flow_denied(decide(POLICY, to_name("evil.example", 53, Protocol.UDP)))
     for how in get_args(Ending):
         observer.flow_closed(ALLOWED.flow, 1, 1, 1.0, how)
+    observer.flow_failed(ALLOWED.flow, 1, 1, 1.0, "no answer in time")
+    observer.bug_found(a_bug())
     observer.took("decide", 1e-6)
     observer.took("resolve", 0.01)
     observer.took("dial", 0.01)
@@ -302,7 +319,7 @@ def test_every_event_is_told_as_the_schema_says(watched):
     for record in watched.told():
         assert {"v", "time", "sandbox", *record} == set(fields[record["event"]])
         seen[record["event"]] = True
-    assert set(seen) == set(EVENTS.values())
+    assert set(seen) == set(EVENTS.values()) - {"sandbox.interrupted"}  # which the one who restarts workers tells
 
 
 def test_labels_have_values_from_closed_sets_only(watched):

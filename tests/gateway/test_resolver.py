@@ -504,21 +504,6 @@ def test_a_stream_that_never_goes_on_is_given_up_like_silence(driver, server, se
     assert driver.result(task).addresses == FOUND
 
 
-def test_lookups_are_bounded_but_joining_one_is_not(driver, server, resolver, monkeypatch):
-    monkeypatch.setattr(module, "MAX_LOOKUPS", 2)
-    server.script = silence
-    tasks = [driver.start(resolver.resolve(name)) for name in ["a.example", "b.example", "a.example"]]
-    driver.until(lambda: len(server.seen) == 4)
-    with pytest.raises(ResolverDownError, match="too many names"):
-        driver.run(resolver.resolve("c.example"))
-    assert not any(task.done for task in tasks)
-    for task in tasks:
-        task.cancel()
-    driver.settle()
-    server.script = Zone({"c.example": ["60 A 192.0.2.7"]})
-    assert driver.run(resolver.resolve("c.example")).addresses == FOUND[:1]
-
-
 @pytest.mark.parametrize("spare", [0, 1], ids=["for no question", "for one of two questions"])
 def test_without_descriptors_it_fails_and_goes_on_later(driver, server, resolver, spare):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

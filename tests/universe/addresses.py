@@ -32,5 +32,9 @@ ECHO, DISCARD, STREAM, SSH, DNS, HTTP, HTTPS = 7, 9, 19, 22, 53, 80, 443
 DATABASE = 5432
 """A port outside the web's, behind which there is an echo."""
 
+PROXY, PROXY_WITH_PASSWORD, PROXY_FOR_NAMES = 3128, 3129, 3130
+PROXY_CREDENTIALS = ("cat", "t0p s&cret/")
+"""What the proxy with a password wants. The one for names refuses to connect to addresses."""
+
 RESET, SILENT = 6000, 6001
 CLOSED = 6002

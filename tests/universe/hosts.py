@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from ipaddress import IPv4Address, IPv6Address
 
 from belljar.linux.transparent import make_transparent
-from tests.universe import addresses, services, web
+from tests.universe import addresses, proxy, services, web
 from tests.universe.certificates import Certificates
 from tests.universe.nameserver import Nameserver
 from tests.universe.places import Place
@@ -29,7 +29,7 @@ SERVICES: dict[int, Service] = {
     addresses.SILENT: services.silent,
     addresses.HTTP: web.http,
 }
-"""What every host offers over TCP, beside HTTPS and DNS. Over UDP it is an echo and DNS."""
+"""What every host offers over TCP, beside HTTPS, DNS and proxies. Over UDP it is an echo and DNS."""
 
 Answers = Callable[[bytes, str, int], list[bytes]]
 """Takes a datagram, and the address and port it came to; returns datagrams to send back."""
@@ -43,6 +43,11 @@ class Hosts(Place):
         self.witness = Witness()
         nameserver = Nameserver(zone, self.witness)
         self._tcp = SERVICES | {addresses.HTTPS: web.https(certificates), addresses.DNS: nameserver.call}
+        self._tcp |= {
+            addresses.PROXY: proxy.tunnels(zone),
+            addresses.PROXY_WITH_PASSWORD: proxy.tunnels(zone, credentials=addresses.PROXY_CREDENTIALS),
+            addresses.PROXY_FOR_NAMES: proxy.tunnels(zone, names_only=True),
+        }
         self._udp: dict[int, Answers] = {
             addresses.DNS: nameserver.datagram,
             addresses.ECHO: self._echo,

@@ -110,6 +110,12 @@ async def slow(call: Call, _: Request) -> None:
         await call.send(piece)
 
 
+async def status(call: Call, request: Request) -> None:
+    """`/status/N`: a status whose answer has no body, whatever its head says."""
+    length = "Content-Length: 5\r\n" if request.target.endswith("304") else ""
+    await call.send(f"HTTP/1.1 {request.target.split('/')[2]} Something\r\n{length}\r\n".encode())
+
+
 async def until_close(call: Call, _: Request) -> None:
     """A body that ends with the connection."""
     await call.send(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nuntil the end\n")
@@ -156,6 +162,7 @@ PAGES = {
     "/reset": reset,
     "/slow": slow,
     "/stall": stall,
+    "/status": status,
     "/until-close": until_close,
     "/upgrade": upgrade,
 }

@@ -7,14 +7,15 @@ class Seen(NamedTuple):
     """One thing that reached a service."""
 
     kind: str
-    """connection, datagram, handshake, request or question"""
+    """connection, datagram, handshake, request, question or tunnel"""
 
     address: str
     port: int
     """Where it arrived, not whence it came."""
 
     what: str = ""
-    """The server name of a handshake, the method, host and target of a request, the name and type of a question."""
+    """The server name of a handshake, the method, host and target of a request, the name and type of a question, the
+    target of a tunnel and what the proxy said to it."""
 
 
 class Witness:

@@ -1,5 +1,6 @@
 """Request heads for the tests, and two other readers of them: h11 and the standard library."""
 
+import re
 from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler
 from io import BytesIO
@@ -121,3 +122,9 @@ def check_with_stdlib(stream: bytes, answer: RequestHead) -> None:
     assert handler.path.lstrip("/") == answer.target.lstrip("/")
     headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in handler.headers.raw_items()]
     assert tuple((name, value.strip(b" \t")) for name, value in headers) == answer.headers
+
+
+def stdlib_finds_a_request(stream: bytes) -> bool:
+    """Tell whether the standard library would serve the stream; it takes any word for a method, even of binary."""
+    handler = _Handler(stream)
+    return handler.parse_request() and re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", handler.command) is not None

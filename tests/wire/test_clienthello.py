@@ -218,17 +218,39 @@ NOT_TLS = {
     "http": (b"GET / HTTP/1.1\r\nHost: registry.corp.example\r\n\r\n", 1),
     "ssl-2.0-hello": (bytes.fromhex("802b 01 0301 0012 0000 0010") + bytes(34), 1),
     "postgres-ssl-request": (bytes.fromhex("00000008 04d2162f"), 1),
-    "tls-alert": (record(b"\x02\x28", kind=21), 1),
-    "tls-application-data": (record(bytes(20), kind=23), 1),
-    "dtls": (bytes.fromhex("16 feff 0000 000000000000 0010"), 2),
-    "major-version-2": (record(PLAIN[5:], version=0x0201), 2),
-    "minor-version-5": (record(PLAIN[5:], version=0x0305), 3),
+    "unknown-record-type": (record(b"\0", kind=25), 1),
+    "dtls": (bytes.fromhex("16 feff 0000 000000000000 0010"), 6),
+    "minecraft": (b"\x16\0\xfb\x05\x0fmc.corp.example\x63\xdd\x01", 6),
+    "mysql-login": (b"\x15\0\0\x01\x8d\xa6", 6),
 }
 
 
 @pytest.mark.parametrize(("stream", "needed"), NOT_TLS.values(), ids=NOT_TLS)
 def test_another_protocol_is_refused_at_the_first_byte_that_shows_it(stream, needed):
     assert refusal(stream) is Fault.NOT_TLS
+    assert bytes_until_answer(stream) == needed
+
+
+# What would pass as another protocol here, and be read by a server that is more forgiving.
+TLS_TO_SOMEBODY = {
+    "minor-version-5": (record(PLAIN[5:], version=0x0305), 3),
+    "minor-version-255": (record(PLAIN[5:], version=0x03FF), 3),
+    "major-version-2": (record(PLAIN[5:], version=0x0201), 6),
+    "no-version": (record(PLAIN[5:], version=0), 6),
+    "garbled-version": (record(PLAIN[5:], version=0xFFFF), 6),
+    "warning-first": (record(b"\x01\x5a", kind=21) + PLAIN, 2),
+    "warning-of-no-version-first": (record(b"\x01\x5a", kind=21, version=0) + PLAIN, 5),
+    "change-cipher-spec-first": (record(b"\x01", kind=20) + PLAIN, 2),
+    "empty-change-cipher-spec-first": (record(b"", kind=20) + PLAIN, 2),
+    "empty-handshake-first": (record(b"") + PLAIN, 5),
+    "application-data-first": (record(bytes(20), kind=23) + PLAIN, 2),
+    "heartbeat-first": (record(b"\x01\0\0", kind=24) + PLAIN, 2),
+}
+
+
+@pytest.mark.parametrize(("stream", "needed"), TLS_TO_SOMEBODY.values(), ids=TLS_TO_SOMEBODY)
+def test_what_some_server_takes_for_tls_is_not_called_another_protocol(stream, needed):
+    assert refusal(stream) is Fault.MALFORMED_TLS
     assert bytes_until_answer(stream) == needed
 
 
@@ -496,6 +518,8 @@ def check_mutant(stream: bytes, openssl: OpenSSLServer) -> None:
     """Whatever became of a hello: the name found stands in its bytes, and OpenSSL finds no other one."""
     answer = read([stream])
     assert read(byte_by_byte(stream)) == answer
+    if isinstance(answer, Refuse) and answer.fault is Fault.NOT_TLS:
+        assert openssl.names_seen(stream) in ([], [None])
     if not isinstance(answer, ClientHello):
         return
     name = answer.server_name

@@ -4,9 +4,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from belljar.wire.httphead import RequestHead
-from belljar.wire.outcome import Fault, Refuse
-from tests.wire.heads import check_with_h11, check_with_stdlib, found, get, h11_finds_a_request, read, refusal
+from belljar.wire.httphead import RequestHead, RequestHeadParser
+from belljar.wire.outcome import NEED_MORE, Fault, Refuse
+from tests.wire.heads import (
+    byte_by_byte,
+    check_with_h11,
+    check_with_stdlib,
+    found,
+    get,
+    h11_finds_a_request,
+    read,
+    refusal,
+    stdlib_finds_a_request,
+)
 
 SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: evil.example\r\n\r\n"
 LENGTH = Fault.AMBIGUOUS_HTTP_LENGTH
@@ -128,9 +138,43 @@ def test_http_1_0_has_no_transfer_encoding(headers):
     assert refusal(get(headers).replace(b"HTTP/1.1", b"HTTP/1.0")) is LENGTH
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r"])
-def test_lines_end_with_cr_lf_only(end):
-    assert refusal(get().replace(b"\r\n", end)) is SYNTAX
+def test_lines_do_not_end_with_lf_alone():
+    assert refusal(get().replace(b"\r\n", b"\n")) is SYNTAX
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        pytest.param(get().replace(b"\r\n", b"\r"), id="lines that end with CR alone"),
+        pytest.param(get().removesuffix(b"\r\n"), id="no empty line"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: evil.exam", id="part of a header"),
+        pytest.param(b"GET http://evil.example/ HTTP/1.0", id="no line end"),
+        pytest.param(b"GET\xa0/", id="part of an odd request line"),
+        pytest.param(b"PRI * HTTP/2.0\r\n\r\nSM", id="part of the HTTP/2 preface"),
+    ],
+)
+def test_part_of_a_head_is_not_called_another_protocol_when_the_stream_ends(stream):
+    for pieces in ([stream], byte_by_byte(stream)):
+        parser = RequestHeadParser()
+        assert {parser.feed(piece) for piece in pieces} == {NEED_MORE}
+        answer = parser.end()
+        assert isinstance(answer, Refuse)
+        assert answer.fault is SYNTAX
+        assert parser.feed(b"\r\n\r\n") == answer
+
+
+@pytest.mark.parametrize("stream", [b"", b"PING", b"LOGIN\r", b"SSH-2.0-x y"])
+def test_part_of_a_line_of_another_protocol_is_told_when_the_stream_ends(stream):
+    parser = RequestHeadParser()
+    assert parser.feed(stream) is NEED_MORE
+    answer = parser.end()
+    assert isinstance(answer, Refuse)
+    assert answer.fault is Fault.NOT_HTTP
+
+
+def test_the_end_of_the_stream_does_not_change_an_answer():
+    parser = RequestHeadParser()
+    assert parser.feed(get()) == parser.end()
 
 
 def test_a_host_folded_into_the_first_header_is_refused():
@@ -184,7 +228,9 @@ def test_a_valid_head_is_read_as_others_read_it(case):
     check_with_stdlib(stream, answer)
 
 
-SEPARATORS = [b"\r\n", b"\n", b"\r", b"\r\n ", b" ", b"\t", b":", b",", b"@", b"/", b"\0", b"\x85", b"\xa0"]
+LINE_ENDS = [b"\r\n", b"\n", b"\r", b"\r\n "]
+BLANKS = [b" ", b"\t", b"\x0b", b"\x0c", b"\x1c", b"\x85", b"\xa0"]
+SEPARATORS = [*LINE_ENDS, *BLANKS, b":", b",", b"@", b"/", b"\0"]
 WORDS = [b"evil.example", b"Host: evil.example", b"http://", b"CONNECT ", b"HTTP/1.0", b"0"]
 HEADERS = [b"\r\nHost: evil.example\r\n", b"\r\nContent-Length: 3\r\n", b"\r\nTransfer-Encoding: chunked\r\n"]
 FRAGMENTS = st.sampled_from([*SEPARATORS, *WORDS, *HEADERS])
@@ -217,7 +263,11 @@ def test_a_mutated_head_is_refused_or_read_as_others_read_it(stream):
 @given(st.builds(bytes.__add__, FRAGMENTS | st.binary(max_size=3), mutated_heads()))
 @example(b"SSH-2.0-x / HTTP/1.1\r\nHost: evil.example\r\n\r\n")
 @example(b"SSH-2.0-x y HTTP/1.1\nHost: evil.example\n\n")
+@example(b"GET\x0c/\xa0HTTP/1.1\nHost: evil.example\n\n")
+@example(b"POST \0 HTTP/1.1\nHost: evil.example\n\n")
+@example(b"\x1d\x85GET / HTTP/1.1\nHost: evil.example\n\n")
 def test_what_is_called_another_protocol_is_no_request_to_a_lenient_reader(stream):
     answer = read([stream])
     if isinstance(answer, Refuse) and answer.fault is Fault.NOT_HTTP:
         assert not h11_finds_a_request(stream)
+        assert not stdlib_finds_a_request(stream)

@@ -1,16 +1,20 @@
-"""Taking connections from a listener, within limits: one greedy sandbox cannot starve another."""
+"""Taking connections from a listener, within limits: one greedy sandbox cannot starve another.
+
+Whatever becomes of one connection, the listener goes on: a handler that fails is a bug, which is noted, and its client
+is reset.
+"""
 
 import errno
 import socket
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from belljar.gateway.jar import Jar
-from belljar.gateway.loop import Loop
-from belljar.gateway.streams import Stream
+from belljar.gateway.jar import Jar, LimitError
+from belljar.gateway.loop import Cancelled, Loop, Task
+from belljar.gateway.streams import Stream, tune
 
 _BATCH: Final = 32  # connections taken before others get a turn
-_OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ENOSPC)
 _PAUSE_SECONDS: Final = 0.05
 
 Handler = Callable[[Stream], Coroutine[Any, Any, None]]
@@ -23,27 +27,41 @@ async def accept_for_ever(loop: Loop, jar: Jar, listener: socket.socket, handle:
         try:
             for _ in range(_BATCH):
                 accepted, _peer = listener.accept()
-                accepted.setblocking(False)  # noqa: FBT003 - the standard library's interface
-                _start(loop, jar, accepted, handle)
+                _start(loop, jar, _stream(loop, accepted), handle)
             await loop.sleep(0)
         except BlockingIOError:
             await loop.readable(watch)
+        except ConnectionAbortedError:  # the client has left before its turn came
+            continue
         except OSError as error:
             if error.errno in _OUT_OF_RESOURCES:
                 jar.observer.limit_reached("descriptors")
-                await loop.sleep(_PAUSE_SECONDS)
-            elif error.errno != errno.ECONNABORTED:
-                raise
+            await loop.sleep(_PAUSE_SECONDS)
 
 
-def _start(loop: Loop, jar: Jar, accepted: socket.socket, handle: Handler) -> None:
-    client = Stream(loop, accepted)
-    if len(jar.flows) + jar.handshakes >= jar.limits.connections:
-        jar.observer.limit_reached("connections")
+def _stream(loop: Loop, accepted: socket.socket) -> Stream:
+    try:
+        accepted.setblocking(False)  # noqa: FBT003 - the standard library's interface
+        tune(accepted)
+        return Stream(loop, accepted)
+    except OSError:
+        accepted.close()
+        raise
+
+
+def _start(loop: Loop, jar: Jar, client: Stream, handle: Handler) -> None:
+    if not jar.admit_connection():
         client.reset()
-    elif jar.handshakes >= jar.limits.handshakes:
-        jar.observer.limit_reached("handshakes")
+        return
+    client.on_close = jar.connection_ended
+    task = loop.spawn(handle(client))
+    jar.handlers.add(task)
+    task.when_done(lambda: _finish(jar, client, task))
+
+
+def _finish(jar: Jar, client: Stream, task: Task) -> None:
+    jar.handlers.discard(task)
+    if task.error is not None:
         client.reset()
-    else:
-        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        loop.spawn(handle(client))
+        if not isinstance(task.error, Cancelled | LimitError):
+            jar.observer.bug_found(task.error)

@@ -20,9 +20,11 @@ from json import JSONEncoder
 from typing import Final, Literal
 
 from belljar.gateway.events import EVENTS, VERSION, AuditLost, Event
+from belljar.gateway.loop import Loop
 
 QUEUE_LINES: Final = 4096
 
+_FLUSH_SECONDS: Final = 1.0
 _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _in_quotes: Final = JSONEncoder().encode
 _TEMPLATES: Final = {
@@ -125,6 +127,13 @@ class AuditLog:
             self._second = second
             self._date = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
         return f"{self._date}.{int((now - second) * 1000):03}Z"
+
+
+async def keep_flushed(loop: Loop, log: AuditLog) -> None:
+    """Write what could not be written at once, as soon as it can be, more or less."""
+    while True:
+        await loop.sleep(_FLUSH_SECONDS)
+        log.flush()
 
 
 def _to_json(value: str | float | list[str] | None) -> str:

@@ -4,66 +4,28 @@ Theory of operation
 -------------------
 The upstream connection is made first and its bytes flow to the client at once, so that servers that speak first can.
 The client's own first bytes are held back until they have been read: a server name in TLS or a Host in HTTP that
-differs from the name that was decided ends the connection, and nothing of it has reached the server. HTTP in plain
-text goes on request by request (`http`); everything else is joined by a `Relay` and costs no coroutine any more.
+differs from the name that was decided ends the connection, and nothing of it has reached the server but, at most, a
+part of a line that no server can act on. HTTP in plain text goes on request by request (`http`); everything else is
+joined by a `Relay` and costs no coroutine any more.
 
 From the first "yes" on, the flow is among the sandbox's live flows, and a change of policy can cut it at any time.
 """
 
-from dataclasses import dataclass, replace
 from typing import Final
 
-from belljar.gateway.denials import TLS_ACCESS_DENIED, http_response, say_goodbye, unreachable_response
-from belljar.gateway.dialing import DeniedError, Dialler
+from belljar.gateway.claims import claimed_by, claimed_by_request
+from belljar.gateway.denials import describe, say_goodbye
+from belljar.gateway.dialing import DeniedError
+from belljar.gateway.door import Door
 from belljar.gateway.events import Ending
-from belljar.gateway.firstbytes import (
-    FirstBytes,
-    FirstBytesReader,
-    HttpClient,
-    OtherClient,
-    TlsClient,
-    read_first_bytes,
-)
-from belljar.gateway.http import HttpRelay
-from belljar.gateway.jar import Jar, LiveFlow
-from belljar.gateway.loop import Cancelled, Loop
-from belljar.gateway.relay import Pipes, Relay
+from belljar.gateway.firstbytes import FirstBytes, FirstBytesReader, HttpClient, OtherClient, read_first_bytes
+from belljar.gateway.fronts import TRANSPARENT, Front
+from belljar.gateway.http import AnyHead, HttpRelay
+from belljar.gateway.jar import LiveFlow
+from belljar.gateway.loop import Cancelled
+from belljar.gateway.relay import Relay
 from belljar.gateway.streams import Stream
-from belljar.policy import Action, Flow, Reason, Verdict
-from belljar.wire.httphead import Http2Preface, RequestHead
-from belljar.wire.outcome import Refuse
-
-
-@dataclass(frozen=True, slots=True)
-class Door:
-    """What every way out of one sandbox uses."""
-
-    loop: Loop
-    jar: Jar
-    dialler: Dialler
-    pipes: Pipes
-
-
-class Front:
-    """How a kind of client is told what became of its connection. This one is for those who know of no gateway."""
-
-    connected = b""
-    """What a client is told before the bytes of the server."""
-
-    def denial(self, door: Door, verdict: Verdict, said: FirstBytes | None) -> bytes:
-        """Return the denial in the protocol that the client speaks; nothing where it can only be a reset."""
-        if isinstance(said, TlsClient):
-            return TLS_ACCESS_DENIED
-        if isinstance(said, HttpClient):
-            return http_response(verdict, door.jar.generation)
-        return b""
-
-    def failure(self, flow: Flow, error: BaseException, said: FirstBytes | None) -> bytes:
-        """Return what a client is told when the destination could not be reached."""
-        return unreachable_response(flow, error) if isinstance(said, HttpClient) else b""
-
-
-TRANSPARENT: Final = Front()
+from belljar.policy import Flow, Verdict
 
 LAST_WORDS_SECONDS: Final = 1.0
 """How long a client may take to show in which protocol it would like to be turned away."""
@@ -75,13 +37,17 @@ async def carry(
     """Take an allowed flow to its end. `said` is what the client has said already, if it was asked."""
     carriage = _Carriage(door, client, flow, front)
     try:
-        await carriage.run(said)
-    except DeniedError as denied:
-        await carriage.deny(denied.verdict)
-    except (OSError, TimeoutError) as error:
-        await carriage.fail(error)
+        try:
+            await carriage.run(said)
+        except DeniedError as denied:
+            await carriage.deny(denied.verdict)
+        except OSError as error:
+            await carriage.fail(error)
     except Cancelled:
         carriage.end("cut")
+    except BaseException:  # a bug: nothing stays open because of it
+        carriage.end("failed")
+        raise
 
 
 async def deny(
@@ -91,7 +57,7 @@ async def deny(
     door.jar.observer.flow_denied(verdict)
     if said is None and front is TRANSPARENT:
         said = await first_bytes_within(door, client, LAST_WORDS_SECONDS)
-    await _end_with(door, client, front.denial(door, verdict, said))
+    await _end_with(door, client, front.denial(verdict, door.jar.generation, said))
 
 
 async def first_bytes_within(door: Door, client: Stream, seconds: float) -> FirstBytes | None:
@@ -99,7 +65,7 @@ async def first_bytes_within(door: Door, client: Stream, seconds: float) -> Firs
     try:
         with door.loop.timeout(seconds):
             return await read_first_bytes(client)
-    except (OSError, TimeoutError):
+    except OSError:
         return None
 
 
@@ -110,28 +76,6 @@ async def _end_with(door: Door, client: Stream, message: bytes) -> None:
         client.reset()
 
 
-def claimed_by(flow: Flow, said: FirstBytes) -> Flow:
-    """Return the flow with the name that the client claims. Raises DeniedError if its claim cannot be read."""
-    if isinstance(said, TlsClient):
-        if isinstance(said.hello, Refuse):
-            raise DeniedError(_unreadable(flow, said.hello))
-        return replace(flow, claimed=said.hello.server_name)
-    if isinstance(said, HttpClient):
-        if isinstance(said.head, Refuse):
-            raise DeniedError(_unreadable(flow, said.head))
-        if isinstance(said.head, RequestHead):
-            return _claimed_by_request(flow, said.head)
-        raise DeniedError(Verdict(Action.DENY, Reason.PROTOCOL_REFUSED, None, flow, "HTTP/2 in plain text"))
-    return flow
-
-
-def _claimed_by_request(flow: Flow, head: RequestHead) -> Flow:
-    claimed = str(head.host)
-    if head.port is not None and head.port != flow.port:
-        claimed = f"{claimed}:{head.port}"
-    return replace(flow, claimed=claimed if flow.name is not None or isinstance(head.host, str) else None)
-
-
 class _Carriage:
     """The state of one connection that was allowed."""
 
@@ -139,68 +83,88 @@ class _Carriage:
         self._door, self._client, self._front = door, client, front
         self._started = door.loop.clock()
         self._task = door.loop.current
-        self._relay: Relay | None = None
-        self._said: FirstBytes | None = None
-        self._told = False
-        """Whether the client has been told that it is connected."""
         self._live = LiveFlow(flow, self._cut, lambda: self.end("cut"))
+        self._said: FirstBytes | None = None
+        self._relay: Relay | None = None
         self._http: HttpRelay | None = None
+        self._told_client = False
+        """Whether the client has been told that it is connected."""
+        self._told_observer = False
+        self._error: str | None = None
         self._ended = False
+        client.watch.on_error = lambda: self.end("closed")
         door.jar.flows.add(self._live)
         if flow.name is not None:
             door.jar.names.hold(flow.name)
 
     async def run(self, said: FirstBytes | None) -> None:
-        door = self._door
+        """Connect, look and join. Raises DeniedError and OSError."""
         self._said = said
-        with door.loop.timeout(door.jar.limits.dial_seconds):
-            self._live.flow, upstream = await door.dialler.dial(door.jar, self._live.flow)
-        relay = self._relay = Relay(door.loop, door.pipes, self._client, upstream)
-        relay.on_end = lambda: self.end("closed")
+        relay = await self._connect()
         await self._client.write(self._front.connected)
-        self._told = bool(self._front.connected)
-        passed = 0
+        self._told_client = bool(self._front.connected)
         if said is None:
             relay.down.start()
-            said, passed = await self._listen(upstream)
-        self._said = said
+            said = self._said = await self._listen(relay)
         self._check(claimed_by(self._live.flow, said))
-        door.jar.observer.flow_allowed(self._door.jar.decide(self._live.flow))
+        self._tell_observer()
         if isinstance(said, HttpClient):
-            await self._run_http(relay, said, passed)
-            return
-        await upstream.write(said.received[passed:])
+            await self._run_http(relay, said)
+        else:
+            await self._join(relay, said)
+
+    async def _connect(self) -> Relay:
+        door = self._door
+        with door.jar.dialling(), door.loop.timeout(door.jar.limits.dial_seconds):
+            flow, upstream = await door.dialler.dial(door.jar, self._live.flow)
+        relay = self._relay = Relay(door.loop, door.pipes, self._client, upstream)
+        relay.on_end = lambda: self.end("closed")
+        self._check(flow)  # with its addresses, by the policy of now: it may be another one than before the dial
+        return relay
+
+    async def _listen(self, relay: Relay) -> FirstBytes:
+        """Read what the client says first, and pass on what may be passed on before it is complete."""
+        reader = FirstBytesReader()
+        while (said := reader.feed(await self._client.read())) is None and reader.is_harmless:
+            await _pass_on(relay, bytes(reader.received))
+        if said is None:  # half a sentence, which is held back, and so has to be complete before long
+            jar = self._door.jar
+            with jar.handshake(), self._door.loop.timeout(jar.limits.first_bytes_seconds):
+                while said is None:
+                    said = reader.feed(await self._client.read())
+        return said
+
+    async def _run_http(self, relay: Relay, said: HttpClient) -> None:
+        if relay.down.bytes or relay.down.finished:
+            raise ConnectionResetError("a server that speaks first does not speak HTTP")
+        relay.down.pause()
+        self._http = HttpRelay(self._door.loop, relay, self._check_request)
+        await self._http.run(said)
+
+    async def _join(self, relay: Relay, said: FirstBytes) -> None:
+        await _pass_on(relay, said.received)
         if isinstance(said, OtherClient) and said.ended:
-            upstream.end()
+            relay.upstream.end()
         if not relay.down.bytes and not relay.down.finished:
             relay.down.start()
         self._task = None
         relay.up.start()
 
-    async def _listen(self, upstream: Stream) -> tuple[FirstBytes, int]:
-        """Read what the client says first; return also how many bytes of it have been passed on already."""
-        reader, passed = FirstBytesReader(), 0
-        while (said := reader.feed(await self._client.read())) is None:
-            if reader.is_harmless:
-                await upstream.write(bytes(reader.received[passed:]))
-                passed = len(reader.received)
-        return said, passed
-
-    async def _run_http(self, relay: Relay, said: HttpClient, passed: int) -> None:
-        if relay.down.bytes or relay.down.finished:
-            raise ConnectionResetError("a server that speaks first does not speak HTTP")
-        relay.down.pause()
-        self._http = HttpRelay(self._door.loop, relay, self._check_request)
-        await self._http.run(said, passed)
-
-    def _check_request(self, head: RequestHead | Http2Preface | Refuse) -> None:
-        self._check(claimed_by(self._live.flow, HttpClient(b"", head)))
+    def _check_request(self, head: AnyHead) -> None:
+        self._check(claimed_by_request(self._live.flow, head))
 
     def _check(self, flow: Flow) -> None:
         verdict = self._door.jar.decide(flow)
         if not verdict.allowed:
             raise DeniedError(verdict)
         self._live.flow = flow
+
+    def _tell_observer(self) -> None:
+        """Have it on record that the flow is allowed and connected, once."""
+        verdict = self._door.jar.decide(self._live.flow)
+        if verdict.allowed and not self._told_observer:
+            self._told_observer = True
+            self._door.jar.observer.flow_allowed(verdict)
 
     def _cut(self, verdict: Verdict) -> None:
         """End the flow because a new policy denies it."""
@@ -211,11 +175,12 @@ class _Carriage:
         """End the flow because more is known about it now."""
         self._door.jar.observer.flow_denied(verdict)
         await self._listen_for_last_words()
-        await self._stop(self._front_now().denial(self._door, verdict, self._said), "denied")
+        await self._stop(self._front_now().denial(verdict, self._door.jar.generation, self._said), "denied")
 
-    async def fail(self, error: BaseException) -> None:
+    async def fail(self, error: OSError) -> None:
         """End the flow because its destination could not be reached, or was lost."""
         await self._listen_for_last_words()
+        self._error = describe(error)
         await self._stop(self._front_now().failure(self._live.flow, error, self._said), "failed")
 
     async def _listen_for_last_words(self) -> None:
@@ -224,17 +189,21 @@ class _Carriage:
 
     def _front_now(self) -> Front:
         """Inside a tunnel, whoever was told of a gateway before speaks the inner protocol now."""
-        return TRANSPARENT if self._told else self._front
+        return TRANSPARENT if self._told_client else self._front
 
     async def _stop(self, message: bytes, how: Ending) -> None:
         if self._relay is not None:
             self._relay.on_end = lambda: None
             self._relay.down.pause()
             self._relay.upstream.reset()
-            if self._relay.down.bytes and self._http is None:
-                message = b""  # the client is in the middle of the server's bytes
+            if self._is_in_the_middle(self._relay):
+                message = b""
         await _end_with(self._door, self._client, message)
         self.end(how)
+
+    def _is_in_the_middle(self, relay: Relay) -> bool:
+        """Tell whether the client has a part of what the server says, so that nothing can be put in its place."""
+        return relay.down.bytes > 0 if self._http is None else self._http.is_answering
 
     def end(self, how: Ending) -> None:
         """Release everything, once."""
@@ -248,13 +217,20 @@ class _Carriage:
         if relay is not None:
             relay.on_end = lambda: None
             relay.abort()
+            if how != "denied":  # a client that never said anything was allowed, too
+                self._tell_observer()
         self._client.reset()
         if self._task is not None and not self._task.done:
             self._task.cancel()
         seconds = self._door.loop.clock() - self._started
         up, down = (relay.up.bytes, relay.down.bytes) if relay is not None else (0, 0)
-        self._door.jar.observer.flow_closed(flow, up, down, seconds, how)
+        if self._error is None:
+            self._door.jar.observer.flow_closed(flow, up, down, seconds, how)
+        else:
+            self._door.jar.observer.flow_failed(flow, up, down, seconds, self._error)
 
 
-def _unreadable(flow: Flow, refusal: Refuse) -> Verdict:
-    return Verdict(Action.DENY, Reason.PROTOCOL_REFUSED, None, flow, f"{refusal.detail} ({refusal.fault})")
+async def _pass_on(relay: Relay, received: bytes) -> None:
+    """Pass on what has not been so far, of all that the client has sent."""
+    passed, relay.up.bytes = relay.up.bytes, len(received)
+    await relay.upstream.write(received[passed:])

@@ -29,7 +29,13 @@ def http_response(verdict: Verdict, generation: int) -> bytes:
 
 def unreachable_response(flow: Flow, error: BaseException) -> bytes:
     """Return 502 for a destination that is allowed but could not be reached."""
-    return _problem(502, "Bad Gateway", {"title": "The destination could not be reached", "detail": f"{flow}: {error}"})
+    detail = f"{flow}: {describe(error)}"
+    return _problem(502, "Bad Gateway", {"title": "The destination could not be reached", "detail": detail})
+
+
+def describe(error: BaseException) -> str:
+    """Return what went wrong on the way to a destination, in words."""
+    return (isinstance(error, OSError) and error.strerror) or str(error) or "no answer in time"
 
 
 async def say_goodbye(loop: Loop, client: Stream, message: bytes) -> None:

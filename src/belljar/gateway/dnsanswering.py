@@ -4,7 +4,8 @@ Theory of operation
 -------------------
 A name that the policy grants gets its virtual addresses (`virtual`); its real ones are looked up when a connection is
 made, and never told. Other types have no data, so there is neither ECH nor HTTP/3 to be found in an HTTPS record. In
-allow-all, types that Belljar has no answer for can be forwarded.
+allow-all, types that Belljar has no answer for can be forwarded, also for services (``_xmpp._tcp.example.org``), which
+are decided by the name of their host.
 
 How a denial looks depends on who asks. Those who speak EDNS are resolvers of some sophistication (dig, Go, c-ares,
 a resolver in the sandbox): they are told the truth, REFUSED, with an Extended DNS Error that carries the reason. Those
@@ -36,6 +37,7 @@ from belljar.wire.outcome import Fault
 
 _SVCB: Final = 64
 _HTTPS: Final = 65
+_ANSWERED_HERE: Final = (RecordType.A, RecordType.AAAA, _SVCB, _HTTPS)
 _TYPE_NAMES: Final = {
     1: "A",
     2: "NS",
@@ -78,7 +80,7 @@ class Answering:
         if _is_meta_type(query.qtype):
             return self._refused(query, transport, "asks for a transfer or for all types at once", Rcode.REFUSED)
         if name is None:
-            return self._refused(query, transport, "asks for what is not a host name", _denial_code(query))
+            return self._about_service(query, transport)
         if query.qtype == RecordType.PTR and (address := reverse_address(name)) is not None:
             named = self._name_of(query, transport, address)
             if named is not None:
@@ -90,6 +92,14 @@ class Answering:
             text = f"more than {jar.limits.names_under_wildcard} different names under one wildcard"
             return self._limited(query, transport, "names_under_wildcard", _denial_code(query), text)
         return self._allowed(query, transport, name, verdict)
+
+    def _about_service(self, query: Query, transport: Transport) -> Answer | None:
+        """Return the answer to a question for what is not a host; None for a service of one, to be forwarded."""
+        host = query.service_host if self._is_forwarded(query) else None
+        if host is None:
+            return self._refused(query, transport, "asks for what is not a host name", _denial_code(query))
+        verdict = self._jar.decide(question(host))
+        return None if verdict.allowed else self._denied(query, transport, verdict)
 
     def answered(self, query: Query, transport: Transport, result: DnsResult, reason: str | None = None) -> None:
         """Take note of an answer."""
@@ -126,7 +136,7 @@ class Answering:
                 return self._limited(query, transport, "virtual_names", Rcode.SERVFAIL, text)
             self.answered(query, transport, "address", verdict.reason)
             return address_answer(query, (ipv4 if query.qtype == RecordType.A else ipv6,), TTL)
-        if self._can_forward and self._is_open() and query.qtype not in (_SVCB, _HTTPS):
+        if self._is_forwarded(query):
             return None
         self.answered(query, transport, "no_data", verdict.reason)
         return no_data_answer(query, TTL)
@@ -144,6 +154,9 @@ class Answering:
     def _limited(self, query: Query, transport: Transport, limit: Limit, rcode: Rcode, text: str) -> Answer:
         self._jar.observer.dns_limited(transport, limit)
         return Answer(query, rcode, error=ExtendedError(InfoCode.PROHIBITED, f"{limit}: {text}"))
+
+    def _is_forwarded(self, query: Query) -> bool:
+        return self._can_forward and self._is_open() and query.qtype not in _ANSWERED_HERE
 
     def _is_open(self) -> bool:
         return self._jar.policy is not None and self._jar.policy.mode is Mode.ALLOW_ALL

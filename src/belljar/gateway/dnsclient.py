@@ -1,34 +1,41 @@
-"""One name server is asked for the addresses of a name.
+"""One name server is asked for the addresses of a name, or for its records of any other type.
 
-Both families are asked for at once, each from a port of its own that the kernel chooses at random. The sockets are
-connected, so the kernel drops what comes from any other address or port. What has a wrong identifier is ignored. If
+Both families are asked for at once. Each question has a port of its own that the kernel chooses at random. The sockets
+are connected, so the kernel drops what comes from any other address or port. What has a wrong identifier is ignored. If
 what has the right one is no complete and proper answer, or if wrong ones come in numbers, the question is asked again
 over TCP, where nobody can put in an answer from outside.
 """
 
 import secrets
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from typing import Final
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from belljar.gateway.hostfiles import Server
 from belljar.gateway.loop import Loop
 from belljar.gateway.streams import Stream, connect
 from belljar.wire.dnsformat import Rcode, RecordType
+from belljar.wire.dnsforwarded import Forwarded, read_records
 from belljar.wire.dnsframing import frame
 from belljar.wire.dnsresponse import (
     Answer,
     NoData,
     NoSuchName,
     Resolution,
-    Response,
+    SentQuery,
     ServerFailure,
     Truncated,
     build_query,
     read_response,
 )
 from belljar.wire.outcome import Refuse
+
+Found_co = TypeVar("Found_co", covariant=True)
+"""What an answer comes to: addresses, or records of any type."""
+
+_NoAnswer: TypeAlias = ServerFailure | Truncated | Refuse
+_Reader: TypeAlias = Callable[[bytes, SentQuery], Found_co | _NoAnswer]
 
 _KINDS: Final = (RecordType.A, RecordType.AAAA)
 _MAX_DATAGRAM: Final = 4096  # more than was offered; what is larger is cut, and so is asked for again
@@ -49,12 +56,27 @@ async def ask(loop: Loop, server: Server, name: str, seconds: float) -> Answer:
     deadline = loop.clock() + seconds
     try:
         with ExitStack() as open_questions:
-            questions = [open_questions.enter_context(closing(_Question(loop, server, name, kind))) for kind in _KINDS]
+            questions = [
+                open_questions.enter_context(closing(_Question[Answer](loop, server, name, kind, read_response)))
+                for kind in _KINDS
+            ]
             # One after the other is soon enough: what comes for the second meanwhile is kept in its socket.
             replies = [await _reply(loop, question, deadline) for question in questions]
     except OSError as error:
         raise NoAnswerError(f"cannot be reached: {error.strerror}") from None
     return _combine(replies)
+
+
+async def ask_for_records(loop: Loop, server: Server, name: str, kind: int, seconds: float) -> Forwarded:
+    """Ask a server for the records of one type, for so long at most. Raises NoAnswerError."""
+    try:
+        with closing(_Question[Forwarded](loop, server, name, kind, read_records)) as question:
+            reply = await _reply(loop, question, loop.clock() + seconds)
+    except OSError as error:
+        raise NoAnswerError(f"cannot be reached: {error.strerror}") from None
+    if isinstance(reply, NoAnswerError):
+        raise reply
+    return reply
 
 
 def _combine(replies: Sequence[Answer | NoAnswerError]) -> Answer:
@@ -72,7 +94,7 @@ def _combine(replies: Sequence[Answer | NoAnswerError]) -> Answer:
     return NoData(min(reply.ttl for reply in replies if isinstance(reply, NoData)))
 
 
-async def _reply(loop: Loop, question: "_Question", deadline: float) -> Answer | NoAnswerError:
+async def _reply(loop: Loop, question: "_Question[Found_co]", deadline: float) -> Found_co | NoAnswerError:
     try:
         with loop.timeout(deadline - loop.clock()):
             response = await question.response()
@@ -91,11 +113,11 @@ async def _reply(loop: Loop, question: "_Question", deadline: float) -> Answer |
             return answer
 
 
-class _Question:
+class _Question(Generic[Found_co]):
     """A question of one type to one server: sent when it is made, and open until it is closed."""
 
-    def __init__(self, loop: Loop, server: Server, name: str, kind: RecordType) -> None:
-        self._loop, self._server, self._name, self._kind = loop, server, name, kind
+    def __init__(self, loop: Loop, server: Server, name: str, kind: int, read: _Reader[Found_co]) -> None:
+        self._loop, self._server, self._name, self._kind, self._read = loop, server, name, kind, read
         self._sent = build_query(_mix_case(name), kind, secrets.randbits(16))
         family = socket.AF_INET if server.address.version == 4 else socket.AF_INET6
         self._socket = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
@@ -112,12 +134,12 @@ class _Question:
         self._loop.unwatch(self._socket)
         self._socket.close()
 
-    async def response(self) -> Response | Refuse:
+    async def response(self) -> Found_co | _NoAnswer:
         """Wait for what the server says. Raises OSError."""
         for _ in range(_MAX_FORGERIES):
             datagram = await self._receive()
             if self._sent.has_id_of(datagram):
-                response = read_response(datagram, self._sent)
+                response = self._read(datagram, self._sent)
                 if not isinstance(response, Refuse | Truncated):
                     return response
                 break
@@ -130,14 +152,14 @@ class _Question:
             except BlockingIOError:
                 await self._loop.readable(self._watch)
 
-    async def _response_over_tcp(self) -> Response | Refuse:
+    async def _response_over_tcp(self) -> Found_co | _NoAnswer:
         # In lower case: there is nobody to guard against here, and a server that does not keep the case gets along.
         sent = build_query(self._name, self._kind, secrets.randbits(16))
         stream = await connect(self._loop, self._server.address, self._server.port)
         try:
             await stream.write(frame(sent.message))
             length = int.from_bytes(await _read_exactly(stream, 2), "big")
-            return read_response(await _read_exactly(stream, length), sent)
+            return self._read(await _read_exactly(stream, length), sent)
         finally:
             stream.close()
 

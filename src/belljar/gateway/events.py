@@ -24,6 +24,8 @@ Limit: TypeAlias = Literal[
     "handshakes",
     "descriptors",
     "direct_dial",
+    "udp_flows",
+    "udp_waiting_bytes",
     "dns_per_second",
     "dns_connections",
     "dns_forwards",
@@ -41,6 +43,12 @@ class SandboxOpened(NamedTuple):
 
 class SandboxClosed(NamedTuple):
     """The gateway no longer serves a sandbox."""
+
+
+class SandboxInterrupted(NamedTuple):
+    """The worker process that served a sandbox was lost, and all of the sandbox's flows with it."""
+
+    cause: str
 
 
 class FlowAllowed(NamedTuple):
@@ -76,6 +84,7 @@ class FlowClosed(NamedTuple):
     addresses: list[str]
     port: int | None
     how: Ending
+    error: str | None
     bytes_up: int
     bytes_down: int
     seconds: float
@@ -127,6 +136,12 @@ class LimitReached(NamedTuple):
     times: int
 
 
+class BugFound(NamedTuple):
+    """A connection was reset because of a bug in Belljar; the others went on."""
+
+    error: str
+
+
 class AuditLost(NamedTuple):
     """Lines are missing here."""
 
@@ -137,6 +152,7 @@ class AuditLost(NamedTuple):
 Event: TypeAlias = (
     SandboxOpened
     | SandboxClosed
+    | SandboxInterrupted
     | FlowAllowed
     | FlowDenied
     | FlowClosed
@@ -145,6 +161,7 @@ Event: TypeAlias = (
     | DnsRefused
     | PolicyChanged
     | LimitReached
+    | BugFound
     | AuditLost
 )
 
@@ -152,6 +169,7 @@ EVENTS: Final[Mapping[type[Event], str]] = MappingProxyType(
     {
         SandboxOpened: "sandbox.opened",
         SandboxClosed: "sandbox.closed",
+        SandboxInterrupted: "sandbox.interrupted",
         FlowAllowed: "flow.allowed",
         FlowDenied: "flow.denied",
         FlowClosed: "flow.closed",
@@ -160,6 +178,7 @@ EVENTS: Final[Mapping[type[Event], str]] = MappingProxyType(
         DnsRefused: "dns.refused",
         PolicyChanged: "policy.changed",
         LimitReached: "limit.reached",
+        BugFound: "bug.found",
         AuditLost: "audit.lost",
     }
 )

@@ -52,6 +52,9 @@ class FirstBytesReader:
         """Take the next bytes, none for the end of the stream; return the answer once there is one."""
         self.received += data
         if not data:
+            head = self._http.end()
+            if not _is(head, Fault.NOT_HTTP):
+                return HttpClient(bytes(self.received), head)
             return OtherClient(bytes(self.received), ended=True)
         if self._hello is NEED_MORE:
             self._hello = self._tls.feed(data)

@@ -6,15 +6,21 @@ from typing import Any
 
 from belljar.gateway import proxies, transparent
 from belljar.gateway.accepting import accept_for_ever
-from belljar.gateway.carrying import Door
+from belljar.gateway.budget import Budget, Share
 from belljar.gateway.dialing import Dialler
-from belljar.gateway.dnsservice import DnsService
+from belljar.gateway.dnsforwarding import forward
+from belljar.gateway.dnsservice import DnsService, Forward
+from belljar.gateway.door import Door
 from belljar.gateway.jar import Jar
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop, Task
-from belljar.gateway.relay import Pipes
+from belljar.gateway.pipes import Pipes
 from belljar.gateway.resolver import Resolver
+from belljar.gateway.settings import DEFAULTS, Settings
 from belljar.gateway.streams import Stream
+from belljar.gateway.udp import UdpService
+from belljar.gateway.udpflow import Answers
+from belljar.gateway.upstreamproxy import check_enforceable
 from belljar.policy import CompiledPolicy
 
 _Handler = Callable[[Door, Stream], Coroutine[Any, Any, None]]
@@ -23,20 +29,32 @@ _Handler = Callable[[Door, Stream], Coroutine[Any, Any, None]]
 class Gateway:
     """Serves sandboxes until it is closed. Everything happens on the loop's thread."""
 
-    def __init__(self, loop: Loop, resolver: Resolver) -> None:
+    def __init__(self, loop: Loop, resolver: Resolver, settings: Settings = DEFAULTS) -> None:
         self._loop = loop
-        self._dialler = Dialler(loop, resolver)
-        self._pipes = Pipes()
+        self._settings = settings
+        self._dialler = Dialler(loop, resolver, settings)
+        self._forward: Forward = partial(forward, resolver)
+        self._budget = Budget()
         self._served: dict[str, _Served] = {}
 
     def open(self, jar: Jar, listeners: Listeners) -> None:
-        """Begin to serve a sandbox through its listeners, which the gateway owns from now on."""
-        door = Door(self._loop, jar, self._dialler, self._pipes)
-        self._served[jar.id] = _Served(door, listeners)
+        """Begin to serve a sandbox through its listeners, which the gateway owns from now on.
+
+        Raises UnenforceableError, and then serves nothing.
+        """
+        if jar.policy is not None:
+            check_enforceable(jar.policy, self._settings)
+        jar.descriptors = Share(self._budget)
+        door = Door(self._loop, jar, self._dialler, Pipes(jar.descriptors, jar.limits.buffered_bytes))
+        self._served[jar.id] = _Served(door, listeners, self._forward)
         jar.observer.sandbox_opened(jar.policy)
 
     def change_policy(self, sandbox: str, policy: CompiledPolicy) -> int:
-        """Put a new policy in force; return how many live flows it cut. Raises KeyError for an unknown sandbox."""
+        """Put a new policy in force; return how many live flows it cut.
+
+        Raises KeyError for an unknown sandbox and UnenforceableError; then nothing has changed.
+        """
+        check_enforceable(policy, self._settings)
         return self._served[sandbox].door.jar.change_policy(policy)
 
     def close(self, sandbox: str) -> None:
@@ -49,15 +67,15 @@ class Gateway:
         """End everything."""
         for sandbox in list(self._served):
             self.close(sandbox)
-        self._pipes.close()
 
 
 class _Served:
     """One sandbox and the tasks that serve its doors."""
 
-    def __init__(self, door: Door, listeners: Listeners) -> None:
+    def __init__(self, door: Door, listeners: Listeners, forward: Forward) -> None:
         self.door = door
         self._listeners = listeners
+        door.jar.descriptors.hold(len(list(listeners)))
         self._tasks: list[Task] = []
         for group, handle in (
             (listeners.tcp, transparent.handle),
@@ -65,8 +83,10 @@ class _Served:
             (listeners.socks, proxies.handle_socks),
         ):
             self._tasks += (self._serve(listener, handle) for listener in group)
-        self._dns = DnsService(door.loop, door.jar, door.jar.wildcards)
+        self._dns = DnsService(door.loop, door.jar, door.jar.wildcards, forward)
         self._dns.serve(listeners.dns_udp, listeners.dns_tcp)
+        self._udp = UdpService(door, Answers(listeners.udp_answers))
+        self._udp.serve(listeners.udp)
 
     def _serve(self, listener: Any, handle: _Handler) -> Task:
         door = self.door
@@ -76,5 +96,10 @@ class _Served:
         for task in self._tasks:
             task.cancel()
         self._dns.close()
+        self._udp.close()
         self.door.jar.end_all()
+        self.door.pipes.close()
+        for listener in self._listeners:
+            self.door.loop.unwatch(listener)
+        self.door.jar.descriptors.give_back(len(list(self._listeners)))
         self._listeners.close()

@@ -1,96 +1,173 @@
 """HTTP in plain text, request by request.
 
-Every request on a connection is decided by itself, so the gateway has to know where each ends. The bytes are passed on
-as they are: `RequestHeadParser` has made sure that a head can be read in one way only, and h11 follows both streams to
-find the ends of requests and responses. A request is looked at only when the response before it is complete, so a
-denial can always be answered in its place.
+Theory of operation
+-------------------
+Every request on a connection is decided by itself, so the gateway has to know where each ends. `RequestHeadParser` and
+`BodyReader` make sure that there is one way only to read that. The bytes are passed on as they are, but for a request
+that offers to switch to a protocol in which nothing can be checked any more (`rewriting`).
+
+A request is looked at only when the response before it is complete, so a denial can always be answered in its place.
+h11 follows the responses to find their ends. A response may come before the request is complete, so a request with
+a body is sent by a task of its own. Between requests a server that hangs up ends the connection, as the client would
+see it without a gateway; and a client that ends its side while it waits is reported to the server.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from socket import MSG_PEEK
+from typing import Final, TypeAlias
 
 import h11
 
+from belljar.gateway.denials import say_goodbye
 from belljar.gateway.firstbytes import HttpClient
-from belljar.gateway.loop import Loop
+from belljar.gateway.loop import Loop, Task
 from belljar.gateway.relay import Relay
+from belljar.gateway.rewriting import offers_other_protocols, rewrite
+from belljar.gateway.streams import Stream
+from belljar.wire.httpbody import BodyReader
 from belljar.wire.httpframing import NO_BODY
 from belljar.wire.httphead import Http2Preface, RequestHead, RequestHeadParser
 from belljar.wire.outcome import NEED_MORE, Refuse
+
+AnyHead: TypeAlias = RequestHead | Http2Preface | Refuse
+
+_MAX_RESPONSE_HEAD: Final = 1 << 18
 
 
 class HttpRelay:
     """A connection on which requests follow each other."""
 
-    def __init__(self, loop: Loop, relay: Relay, check: Callable[[RequestHead | Http2Preface | Refuse], None]) -> None:
+    def __init__(self, loop: Loop, relay: Relay, check: Callable[[AnyHead], None]) -> None:
         self._loop, self._relay, self._check = loop, relay, check
         self._unread = b""
-        """What the client has sent of the request that is next."""
-        self._passed = 0
-        """How many of these bytes the server has already."""
+        """What the client has sent of what comes next."""
+        self._passed = relay.up.bytes
+        """How many bytes of the next head the server has already."""
+        self._in_step = True
+        """Whether both sides agree on where the next request begins."""
+        self.is_answering = False
+        """Whether the client has a part of a response."""
 
-    async def run(self, first: HttpClient, passed: int) -> None:
+    async def run(self, first: HttpClient) -> None:
         """Serve requests until either side has had enough. Raises what `check` raises, and OSError."""
-        self._unread, self._passed = first.received, passed
-        while head := await self._next_head():
+        self._unread = first.received
+        while (read := await self._next_head()) is not None:
+            head, raw = read
             self._check(head)
             if not isinstance(head, RequestHead):
                 raise ConnectionResetError("what cannot be read cannot be passed on")
-            response = await self._exchange(head)
+            if offers_other_protocols(head):
+                raw = rewrite(head, head.target, keep_alive=head.keep_alive)
+            response = await self._exchange(head, raw)
+            self._relay.client.watch.on_readable = None
             if response.their_state is h11.SWITCHED_PROTOCOL:
                 await self._switch()
                 return
-            if not head.keep_alive or response.their_state is not h11.DONE:
+            if not (head.keep_alive and self._in_step and response.their_state is h11.DONE):
                 break
+        self._relay.upstream.close()
+        await say_goodbye(self._loop, self._relay.client, b"")
         self._relay.close()
 
-    async def _next_head(self) -> RequestHead | Http2Preface | Refuse | None:
-        """Read the next head, and leave its bytes unread; None at the end of the stream."""
+    async def _next_head(self) -> tuple[AnyHead, bytes] | None:
+        """Read the next head, and return also its bytes; None at the end of the stream."""
         parser = RequestHeadParser()
         answer = parser.feed(self._unread) if self._unread else NEED_MORE
         while answer is NEED_MORE:
-            data = await self._relay.client.read()
+            data = await self._next_bytes()
             if not data:
                 return None
-            self._unread += data
             answer = parser.feed(data)
-        return answer
+        self._unread = parser.trailing
+        return answer, parser.received.removesuffix(self._unread)
 
-    async def _exchange(self, head: RequestHead) -> h11.Connection:
+    async def _next_bytes(self) -> bytes:
+        """Read from the client, unless the server hangs up."""
+        with self._server_is_watched() as server_is_there:
+            return await self._relay.client.read() if server_is_there else b""
+
+    @contextmanager
+    def _server_is_watched(self) -> Iterator[bool]:
+        """Tell whether the server still listens while nothing is expected of it; end the connection if it stops to."""
+        server = self._relay.upstream
+        server.watch.on_readable = lambda: self._relay.close() if _has_something(server) else None
+        try:
+            yield not _has_something(server)
+        finally:
+            server.watch.on_readable = None
+
+    async def _exchange(self, head: RequestHead, raw: bytes) -> h11.Connection:
         """Pass on one request and its response; return what the response has led to."""
         if head.body == NO_BODY:
-            await self._pass_request()
+            await self._pass_on(raw)
+            self._watch_waiting_client()
             return await self._pass_response(head)
-        # A server may answer before it has read the whole body.
-        answering = self._loop.spawn(self._pass_response(head))
-        answering.when_done(lambda: self._relay.abort() if answering.error is not None else None)
+        sending = self._loop.spawn(self._pass_request(head, raw, self._loop.current))
         try:
-            await self._pass_request()
-            response: h11.Connection = await self._loop.join(answering)
+            response = await self._pass_response(head)
+            if response.their_state is h11.DONE and not sending.done:
+                await self._finish_request(sending)
         finally:
-            answering.cancel()
+            sending.cancel()
         return response
 
-    async def _pass_request(self) -> None:
-        request = h11.Connection(h11.SERVER)
-        data = self._unread
-        while True:
-            ended = _follow(request, data)
-            own = len(data) - len(request.trailing_data[0]) if ended else len(data)
-            await self._relay.upstream.write(data[self._passed : own])
-            self._relay.up.bytes += own
-            self._passed = 0
-            if ended:
-                self._unread = data[own:]
-                return
-            data = await self._relay.client.read()
-            if not data:
-                raise ConnectionResetError("the request breaks off")
+    async def _finish_request(self, sending: Task) -> None:
+        """Pass on the rest of a request that was answered early, if the server takes it."""
+        with self._server_is_watched() as server_is_there:
+            if server_is_there:
+                await self._loop.join(sending)
+            else:
+                self._in_step = False
+
+    async def _pass_request(self, head: RequestHead, raw: bytes, waiting: Task | None) -> None:
+        """Pass on a request with a body; whoever waits for the response is told if it breaks off."""
+        body, data = BodyReader(head.body), self._unread
+        try:
+            while True:
+                own = body.feed(data)
+                if isinstance(own, Refuse):
+                    self._check(own)
+                    return
+                await self._pass_on(raw + data[:own])
+                if body.ended or not self._in_step:
+                    break
+                raw, data = b"", await self._relay.client.read()
+                if not data:
+                    raise ConnectionResetError("the request breaks off")
+        except Exception as error:  # noqa: BLE001 - raised where the response is waited for
+            if waiting is not None:
+                waiting.throw(error)
+            return
+        self._unread = data[own:]
+        self._watch_waiting_client()
+
+    async def _pass_on(self, data: bytes) -> None:
+        """Send to the server; one that takes no more may still have an answer."""
+        passed, self._passed = self._passed, 0
+        self._relay.up.bytes += len(data) - passed
+        try:
+            await self._relay.upstream.write(data[passed:])
+        except OSError:
+            self._in_step = False
+
+    def _watch_waiting_client(self) -> None:
+        """Pass on that a client has ended its side, which may be all it does when it loses patience."""
+        client, server = self._relay.client, self._relay.upstream
+
+        def look() -> None:
+            if not self._unread and _has_ended(client):
+                client.watch.on_readable = None
+                server.end()
+
+        client.watch.on_readable = look
+        look()
 
     async def _pass_response(self, head: RequestHead) -> h11.Connection:
-        response = h11.Connection(h11.CLIENT)
+        response = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_RESPONSE_HEAD)
         # Just what the reading of a response depends on; how the request's own body ends does not.
         headers = [(b"host", b"-")]
-        if head.upgrade is not None:
+        if head.upgrade is not None and not offers_other_protocols(head):
             headers += [(b"connection", b"upgrade"), (b"upgrade", head.upgrade)]
         response.send(h11.Request(method=head.method, target="/", headers=headers))
         response.send(h11.EndOfMessage())
@@ -98,24 +175,51 @@ class HttpRelay:
         while not ended:
             data = await self._relay.upstream.read()
             ended = _follow(response, data)
+            if ended and response.their_state is not h11.SWITCHED_PROTOCOL:
+                data = self._without_surplus(data, response.trailing_data[0])
+            self.is_answering = True
             await self._relay.client.write(data)
             self._relay.down.bytes += len(data)
+        self.is_answering = False
         return response
+
+    def _without_surplus(self, data: bytes, surplus: bytes) -> bytes:
+        """Drop what a server says unasked, which the client would take for the answer to its next request."""
+        if surplus:
+            self._in_step = False
+        return data.removesuffix(surplus)
 
     async def _switch(self) -> None:
         """Leave the connection to a protocol that both sides have agreed on."""
-        await self._relay.upstream.write(self._unread)
-        self._relay.up.bytes += len(self._unread)
+        await self._pass_on(self._unread)
         self._relay.down.start()
         self._relay.up.start()
 
 
-def _follow(stream: h11.Connection, data: bytes) -> bool:
-    """Show a stream's next bytes to h11; tell whether the message has ended. Raises ConnectionResetError."""
+def _has_ended(stream: Stream) -> bool:
     try:
-        stream.receive_data(data)
+        return not stream.socket.recv(1, MSG_PEEK)
+    except OSError:  # nothing yet, or a reset, which is noticed elsewhere
+        return False
+
+
+def _has_something(stream: Stream) -> bool:
+    """Tell whether a server says something unasked, be it goodbye."""
+    try:
+        stream.socket.recv(1, MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _follow(response: h11.Connection, data: bytes) -> bool:
+    """Show the next bytes of a response to h11; tell whether it has ended. Raises ConnectionResetError."""
+    try:
+        response.receive_data(data)
         while True:
-            event = stream.next_event()
+            event = response.next_event()
             if isinstance(event, h11.EndOfMessage | h11.ConnectionClosed) or event is h11.PAUSED:
                 return True
             if event is h11.NEED_DATA:

@@ -3,29 +3,47 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
+from belljar.gateway.budget import Budget, Share
+from belljar.gateway.events import Limit
+from belljar.gateway.loop import Task
 from belljar.gateway.metrics import FLOWS_LIVE, VIRTUAL_NAMES
 from belljar.gateway.observing import Observer
 from belljar.gateway.virtual import VirtualNames
 from belljar.gateway.wildcards import WildcardBudget
 from belljar.policy import CompiledPolicy, Flow, Verdict, decide
 
+_DESCRIPTORS_PER_CONNECTION: Final = 2
+_MORE_TO_DIAL: Final = 1  # questions to a name server, and attempts to connect, come in pairs
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one sandbox may use of the gateway."""
 
-    connections: int = 4096
+    connections: int = 8192
     handshakes: int = 512
     """Connections whose destination is not settled yet."""
 
     first_bytes_seconds: float = 5.0
     """How long a client may take to say whom it wants, where that has to be known."""
 
+    buffered_bytes: int = 64 << 20
+    """How much may be on its way between connections, before they have to make do with a page each."""
+
     dial_seconds: float = 15.0
+    udp_flows: int = 1024
+    udp_waiting_bytes: int = 1 << 20
+    """Datagrams whose destination is not settled yet."""
+
     dns_per_second: int = 500
     names_under_wildcard: int = 1000
     """How many different names may be asked for under one wildcard: names can carry data."""
+
+
+class LimitError(OSError):
+    """A limit of the sandbox is reached; it has been noted already."""
 
 
 class LiveFlow:
@@ -49,7 +67,13 @@ class Jar:
     limits: Limits = field(default_factory=Limits)
     names: VirtualNames = field(default_factory=VirtualNames)
     flows: set[LiveFlow] = field(default_factory=set)
+    handlers: set[Task] = field(default_factory=set)
+    """What serves connections whose way is not clear yet, or who are being turned away."""
+
+    connections: int = 0
     handshakes: int = 0
+    udp_waiting_bytes: int = 0
+    descriptors: Share = field(default_factory=lambda: Share(Budget()))
     wildcards: WildcardBudget = field(init=False)
 
     def __post_init__(self) -> None:
@@ -62,14 +86,42 @@ class Jar:
         """The generation of the policy in force; 0 without one."""
         return self.policy.generation if self.policy is not None else 0
 
+    def admit_connection(self) -> bool:
+        """Tell whether the sandbox may have one more connection, and count it until `connection_ended`."""
+        if self.connections >= self.limits.connections:
+            return self._refuse("connections")
+        if not self.descriptors.take(_DESCRIPTORS_PER_CONNECTION):
+            return self._refuse("descriptors")
+        self.connections += 1
+        return True
+
+    def connection_ended(self) -> None:
+        """Make room for another connection."""
+        self.connections -= 1
+        self.descriptors.give_back(_DESCRIPTORS_PER_CONNECTION)
+
     @contextmanager
     def handshake(self) -> Iterator[None]:
-        """Count a connection whose destination is not settled yet."""
+        """Count a connection whose destination is not settled yet. Raises LimitError."""
+        if self.handshakes >= self.limits.handshakes:
+            self._refuse("handshakes")
+            raise LimitError("too many connections whose destination is not settled")
         self.handshakes += 1
         try:
             yield
         finally:
             self.handshakes -= 1
+
+    @contextmanager
+    def dialling(self) -> Iterator[None]:
+        """Account for what it takes to make a connection. Raises LimitError."""
+        if not self.descriptors.take(_MORE_TO_DIAL):
+            self._refuse("descriptors")
+            raise LimitError("no more descriptors")
+        try:
+            yield
+        finally:
+            self.descriptors.give_back(_MORE_TO_DIAL)
 
     def decide(self, flow: Flow) -> Verdict:
         """Decide a flow by the policy of this moment."""
@@ -79,8 +131,7 @@ class Jar:
         """Tell whether an allowed name may be looked up: under a wildcard, only so many different ones may."""
         if self.policy is None or self.wildcards.admits(self.policy, verdict):
             return True
-        self.observer.limit_reached("names_under_wildcard")
-        return False
+        return self._refuse("names_under_wildcard")
 
     def change_policy(self, policy: CompiledPolicy) -> int:
         """Put a new policy in force; return how many live flows were cut because it denies them."""
@@ -95,6 +146,12 @@ class Jar:
         return cut
 
     def end_all(self) -> None:
-        """End every live flow, because the sandbox is closed."""
+        """End every connection, because the sandbox is closed."""
         for live in list(self.flows):
             live.end()
+        for handler in list(self.handlers):
+            handler.cancel()
+
+    def _refuse(self, limit: Limit) -> bool:
+        self.observer.limit_reached(limit)
+        return False

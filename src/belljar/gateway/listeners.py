@@ -23,6 +23,9 @@ class Listeners:
     udp: tuple[socket, ...]
     """Diverted UDP, each datagram with its destination (IP_RECVORIGDSTADDR); empty where UDP is refused."""
 
+    udp_answers: tuple[socket, ...]
+    """Raw sockets for answers to diverted UDP, from whatever address was asked (`belljar.wire.packets`)."""
+
     def groups(self) -> dict[str, tuple[socket, ...]]:
         """Return the sockets by the name of their door; `Listeners(**groups)` makes them listeners again."""
         return {field.name: getattr(self, field.name) for field in fields(self)}

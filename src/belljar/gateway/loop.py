@@ -9,24 +9,34 @@ edge that arrives while nobody waits is dropped, and it may be, because whoever 
 Who waits for a descriptor is a callback per direction (`Watch`). Coroutines wait through `Loop.readable` and
 `Loop.writable`; the relay, which moves most of the bytes, sets its own callbacks and spends no coroutine on them.
 
+A wake-up is a hint and no promise: the descriptor of a connection that was just closed may belong to another one by the
+time its last event is looked at. So whoever is woken tries again, and is prepared to wait again.
+
 A coroutine runs as a Task until it waits. A task can be cancelled: Cancelled is raised where it waits. A `timeout` does
 the same with TimeoutError. The loop is not for threads, with one exception: `call_from_thread`.
+
+One loop serves many who must not suffer from each other. What a call raises, or a task that nobody waits for, goes to
+`on_crash`, and the loop goes on.
 """
 
 import heapq
+import logging
 import os
 import select
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
+from itertools import count
 from types import coroutine
 from typing import Any, Final, Protocol
 
 _BOTH: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 _READ: Final = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 _WRITE: Final = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR
+_ERROR: Final = select.EPOLLERR
 _MAX_EVENTS: Final = 256
+_FEW_TIMERS: Final = 1024
 
 
 class HasFileno(Protocol):
@@ -42,28 +52,34 @@ class Cancelled(BaseException):
 class Watch:
     """Who is to be called when a descriptor is ready."""
 
-    __slots__ = ("on_readable", "on_writable")
+    __slots__ = ("on_error", "on_readable", "on_writable")
 
     def __init__(self) -> None:
         self.on_readable: Callable[[], None] | None = None
         self.on_writable: Callable[[], None] | None = None
+        self.on_error: Callable[[], None] | None = None
+        """Called after the others when the connection is broken: they may be waiting for something else."""
+
+    def stop_reading(self) -> None:
+        """Let nobody be called when there is something to read."""
+        self.on_readable = None
+
+    def stop_writing(self) -> None:
+        """Let nobody be called when there is room to write."""
+        self.on_writable = None
 
 
 class Timer:
     """A call in the future, which can be called off."""
 
-    __slots__ = ("call", "when")
+    __slots__ = ("call",)
 
-    def __init__(self, when: float, call: Callable[[], None]) -> None:
-        self.when = when
+    def __init__(self, call: Callable[[], None]) -> None:
         self.call: Callable[[], None] | None = call
 
     def cancel(self) -> None:
         """Call it off."""
         self.call = None
-
-    def __lt__(self, other: "Timer") -> bool:
-        return self.when < other.when
 
 
 class Task:
@@ -88,7 +104,7 @@ class Task:
         """Raise an error in the task where it waits."""
         if not self.done:
             self._stop_waiting()
-            self._loop.call_soon(lambda: self._raise(error))
+            self._loop.call_soon(lambda: self.throw_now(error))
 
     def when_done(self, call: Callable[[], None]) -> Callable[[], None]:
         """Have something called at the end; return what calls that off."""
@@ -100,8 +116,9 @@ class Task:
         self._stop_waiting()
         self._step(None)
 
-    def _raise(self, error: BaseException) -> None:
-        self._stop_waiting()  # it may have come to another wait by now
+    def throw_now(self, error: BaseException) -> None:
+        """Raise an error in the task where it waits, at once; not for use inside of a task."""
+        self._stop_waiting()
         self._step(error)
 
     def _stop_waiting(self) -> None:
@@ -120,7 +137,7 @@ class Task:
                 self._unwait = self._coroutine.throw(error)
         except StopIteration as stop:
             self._finish(stop.value, None)
-        except BaseException as raised:  # noqa: BLE001 - kept for whoever waits for the task
+        except (Exception, Cancelled) as raised:  # noqa: BLE001 - kept for whoever waits for the task
             self._finish(None, raised)
         finally:
             self._loop.current = previous
@@ -146,12 +163,14 @@ class Loop:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         self.current: Task | None = None
-        self.on_crash: Callable[[BaseException], None] = _raise
+        self.on_crash: Callable[[BaseException], None] = _log
         self._epoll = select.epoll()
         self._watches: dict[int, Watch] = {}
         self._soon: deque[Callable[[], None]] = deque()
         self._from_threads: deque[Callable[[], None]] = deque()
-        self._timers: list[Timer] = []
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._timer_numbers = count()
+        self._many_timers = _FEW_TIMERS
         self._running = False
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._watch_fd(self._wakeup).on_readable = self._drain_wakeup
@@ -173,24 +192,24 @@ class Loop:
         watch = self._watches[fd] = Watch()
         return watch
 
-    async def readable(self, watch: Watch) -> None:
+    @coroutine
+    def readable(self, watch: Watch) -> Generator[Callable[[], None], None, None]:
         """Wait until a descriptor that would block can be read from."""
-        task = self._current()
-        watch.on_readable = task.wake
-        await _suspend(lambda: setattr(watch, "on_readable", None))
+        watch.on_readable = self._current().wake
+        yield watch.stop_reading
 
-    async def writable(self, watch: Watch) -> None:
+    @coroutine
+    def writable(self, watch: Watch) -> Generator[Callable[[], None], None, None]:
         """Wait until a descriptor that would block can be written to."""
-        task = self._current()
-        watch.on_writable = task.wake
-        await _suspend(lambda: setattr(watch, "on_writable", None))
+        watch.on_writable = self._current().wake
+        yield watch.stop_writing
 
     # Tasks and time.
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> Task:
         """Start a task; it runs from the next turn of the loop."""
         task = Task(self, work)
-        self._soon.append(lambda: task._step(None))  # noqa: SLF001 - one mechanism in two classes
+        self._soon.append(task.wake)
         return task
 
     def call_soon(self, call: Callable[[], None]) -> None:
@@ -204,8 +223,10 @@ class Loop:
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
         """Call something after some time."""
-        timer = Timer(self.clock() + seconds, call)
-        heapq.heappush(self._timers, timer)
+        if len(self._timers) > self._many_timers:
+            self._drop_cancelled_timers()
+        timer = Timer(call)
+        heapq.heappush(self._timers, (self.clock() + seconds, next(self._timer_numbers), timer))
         return timer
 
     async def sleep(self, seconds: float) -> None:
@@ -229,7 +250,7 @@ class Loop:
     def timeout(self, seconds: float) -> Generator[None, None, None]:
         """Raise TimeoutError in this task if the block takes longer."""
         task = self._current()
-        timer = self.call_later(seconds, lambda: task.throw(TimeoutError()))
+        timer = self.call_later(seconds, lambda: task.throw_now(TimeoutError()))
         try:
             yield
         finally:
@@ -255,15 +276,17 @@ class Loop:
     def turn(self) -> None:
         """Do what is due, then wait for what comes next."""
         for _ in range(len(self._soon)):
-            self._soon.popleft()()
+            self._call(self._soon.popleft())
         for fd, events in self._epoll.poll(self._patience(), _MAX_EVENTS):
             watch = self._watches.get(fd)
             if watch is None:
                 continue
             if events & _READ and watch.on_readable is not None:
-                watch.on_readable()
+                self._call(watch.on_readable)
             if events & _WRITE and watch.on_writable is not None:
-                watch.on_writable()
+                self._call(watch.on_writable)
+            if events & _ERROR and watch.on_error is not None:
+                self._call(watch.on_error)
         self._run_timers()
 
     def close(self) -> None:
@@ -271,26 +294,40 @@ class Loop:
         self._epoll.close()
         os.close(self._wakeup)
 
+    def _call(self, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - the others go on
+            self.on_crash(error)
+
     def _patience(self) -> float:
         if self._soon or self._from_threads or not self._running:
             return 0.0
-        while self._timers and self._timers[0].call is None:
+        while self._timers and self._timers[0][2].call is None:
             heapq.heappop(self._timers)
-        return max(0.0, self._timers[0].when - self.clock()) if self._timers else -1.0
+        return max(0.0, self._timers[0][0] - self.clock()) if self._timers else -1.0
 
     def _run_timers(self) -> None:
         now = self.clock()
-        while self._timers and self._timers[0].when <= now:
-            timer = heapq.heappop(self._timers)
+        due = []
+        while self._timers and self._timers[0][0] <= now:
+            due.append(heapq.heappop(self._timers)[2])
+        for timer in due:
             if timer.call is not None:
                 call, timer.call = timer.call, None
-                call()
+                self._call(call)
+
+    def _drop_cancelled_timers(self) -> None:
+        """Most timers guard against what rarely happens, and are cancelled long before they are due."""
+        self._timers = [entry for entry in self._timers if entry[2].call is not None]
+        heapq.heapify(self._timers)
+        self._many_timers = 2 * len(self._timers) + _FEW_TIMERS
 
     def _drain_wakeup(self) -> None:
         os.eventfd_read(self._wakeup)
         while self._from_threads:
-            self._from_threads.popleft()()
+            self._soon.append(self._from_threads.popleft())
 
 
-def _raise(error: BaseException) -> None:
-    raise error
+def _log(error: BaseException) -> None:
+    logging.getLogger(__name__).error("a bug in the gateway", exc_info=error)

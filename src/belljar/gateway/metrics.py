@@ -7,7 +7,7 @@ gets; a gauge is a function that is called when somebody looks.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -38,6 +38,7 @@ DNS_QUERIES: Final = Metric("belljar_dns_queries_total", "counter", "Questions, 
 DNS_DENIED: Final = Metric("belljar_dns_denied_total", "counter", "Questions that the policy denied.", ("reason",))
 VIRTUAL_NAMES: Final = Metric("belljar_virtual_names", "gauge", "Names that have virtual addresses.")
 LIMITS: Final = Metric("belljar_limits_reached_total", "counter", "Refusals because of a limit.", ("limit",))
+BUGS: Final = Metric("belljar_bugs_total", "counter", "Connections that were reset because of a bug in Belljar.")
 GENERATION: Final = Metric("belljar_policy_generation", "gauge", "The generation of the policy in force.")
 AUDIT_LOST: Final = Metric("belljar_audit_lost_total", "counter", "Audit lines that were not written.", ("cause",))
 
@@ -52,6 +53,7 @@ METRICS: Final = (
     DNS_DENIED,
     VIRTUAL_NAMES,
     LIMITS,
+    BUGS,
     GENERATION,
     AUDIT_LOST,
 )
@@ -126,6 +128,18 @@ class Metrics:
             for suffix, labels, value in numbers.samples(metric):
                 shown = ",".join(f'{label}="{_escape(text)}"' for label, text in {"sandbox": sandbox, **labels}.items())
                 yield f"{metric.name}{suffix}{{{shown}}} {value}"
+
+
+def merge(expositions: Iterable[str]) -> str:
+    """Make one exposition of those of several gateways, which serve different sandboxes."""
+    metrics: dict[str, dict[str, None]] = {}
+    lines: dict[str, None] = {}
+    for exposition in expositions:
+        for line in exposition.removesuffix("\n").split("\n"):
+            if line.startswith("# HELP "):
+                lines = metrics.setdefault(line, {})
+            lines[line] = None  # an ordered set: what announces a metric is said once
+    return "".join(f"{line}\n" for lines in metrics.values() for line in lines)
 
 
 def _histogram_samples(labels: dict[str, str], histogram: Histogram) -> Iterator[tuple[str, dict[str, str], float]]:

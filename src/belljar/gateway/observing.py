@@ -5,15 +5,18 @@ refused messages beyond a generous rate are skipped, and of a limit that is hit 
 ten seconds. Both lines say how many were left out.
 """
 
+import logging
 import time
+import traceback
 from collections import defaultdict, deque
 from collections.abc import Callable
-from typing import Final, Literal, NamedTuple
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, Protocol
 
 from belljar.gateway import metrics as of
-from belljar.gateway.audit import AuditLog
 from belljar.gateway.events import (
     AuditLost,
+    BugFound,
     DnsAnswered,
     DnsDenied,
     DnsRefused,
@@ -57,6 +60,13 @@ class Denial(NamedTuple):
     sentence: str
 
 
+class EventSink(Protocol):
+    """Whoever wants to be told of events: the audit log, or somebody in front of it."""
+
+    def write(self, sandbox: str | None, event: Event) -> bool:
+        """Take an event; False if it is lost."""
+
+
 class Observer:
     """Takes note of what happens in one sandbox."""
 
@@ -64,7 +74,7 @@ class Observer:
         self,
         sandbox: str,
         *,
-        audit: AuditLog | None = None,
+        audit: EventSink | None = None,
         metrics: Metrics | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -86,6 +96,7 @@ class Observer:
         self._queries = numbers.counts(of.DNS_QUERIES)
         self._dns_denied = numbers.counts(of.DNS_DENIED)
         self._limits = numbers.counts(of.LIMITS)
+        self._bugs = numbers.counts(of.BUGS)
         self._lost = numbers.counts(of.AUDIT_LOST)
         self._generation = 0
         self.read_from(of.GENERATION, lambda: self._generation)
@@ -137,10 +148,17 @@ class Observer:
 
     def flow_closed(self, flow: Flow, bytes_up: int, bytes_down: int, seconds: float, how: Ending) -> None:
         """A flow that the policy had allowed has ended."""
-        self._closed[how,] += 1
-        self._bytes["up",] += bytes_up
-        self._bytes["down",] += bytes_down
-        self._write(FlowClosed(*_destination(flow), how, bytes_up, bytes_down, round(seconds, 6)))
+        self._ended(FlowClosed(*_destination(flow), how, None, bytes_up, bytes_down, round(seconds, 6)))
+
+    def flow_failed(self, flow: Flow, bytes_up: int, bytes_down: int, seconds: float, error: str) -> None:
+        """A flow that the policy had allowed has ended, because something went wrong."""
+        self._ended(FlowClosed(*_destination(flow), "failed", error, bytes_up, bytes_down, round(seconds, 6)))
+
+    def _ended(self, event: FlowClosed) -> None:
+        self._closed[event.how,] += 1
+        self._bytes["up",] += event.bytes_up
+        self._bytes["down",] += event.bytes_down
+        self._write(event)
 
     def took(self, step: Literal["decide", "resolve", "dial"], seconds: float) -> None:
         """A step towards a flow is done, with whatever result."""
@@ -175,7 +193,14 @@ class Observer:
         self._queries[transport, "limited"] += 1
         self.limit_reached(limit)
 
-    # Limits.
+    # What should not happen.
+
+    def bug_found(self, error: BaseException) -> None:
+        """A connection was reset because of a bug."""
+        self._bugs[()] += 1
+        if self._may_tell_denial():
+            logging.getLogger(__name__).error("a bug in the gateway, met by %s", self._sandbox, exc_info=error)
+            self._write(BugFound(_kind_and_place(error)))
 
     def limit_reached(self, limit: Limit) -> None:
         """Something was refused because of a limit."""
@@ -210,6 +235,12 @@ class Observer:
 
 def _destination(flow: Flow) -> tuple[str | None, str | None, list[str], int | None]:
     return flow.protocol, flow.name, [str(address) for address in flow.addresses[:_SHOWN_ADDRESSES]], flow.port
+
+
+def _kind_and_place(error: BaseException) -> str:
+    """Return what is known of an error but for its text, which may quote what a client has sent."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}"
 
 
 def _once_in_a_while() -> TokenBucket:

@@ -8,68 +8,41 @@ a sink that does not read stops the source. A pump borrows its pipe only while b
 holds two sockets and no buffer.
 
 The end of one direction is passed on as such (half-close), and so is a reset: whatever goes wrong with one socket, the
-other is reset too, so that nobody takes a broken stream for a complete one.
+other is reset too, so that nobody takes a broken stream for a complete one. A pump finds out about a broken source when
+it has read what came before. One that has nothing more to read, or cannot pass on what it has, would not find out; so
+the loop tells the relay (`on_error`), and then the reset overtakes what is still on its way.
 """
 
-import fcntl
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
 from belljar.gateway.loop import Loop
+from belljar.gateway.pipes import PIPE_BYTES, NoPipeError, Pipe, Pipes
 from belljar.gateway.streams import Stream
 
-PIPE_BYTES: Final = 1 << 18
 _ROUNDS: Final = 8  # before others get a turn
-_POOL: Final = 64
 _FLAGS: Final = os.SPLICE_F_NONBLOCK | os.SPLICE_F_MOVE
-
-
-class Pipes:
-    """A pool of empty pipes."""
-
-    def __init__(self) -> None:
-        self._free: list[tuple[int, int]] = []
-
-    def borrow(self) -> tuple[int, int]:
-        """Return the two ends of an empty pipe: read, write."""
-        if self._free:
-            return self._free.pop()
-        ends = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        with suppress(OSError):  # a user's limit on pipe memory makes it smaller, not absent
-            fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        return ends
-
-    def give_back(self, ends: tuple[int, int], *, empty: bool) -> None:
-        """Take a pipe back; one that still holds bytes is closed, lest they turn up in another connection."""
-        if empty and len(self._free) < _POOL:
-            self._free.append(ends)
-        else:
-            os.close(ends[0])
-            os.close(ends[1])
-
-    def close(self) -> None:
-        """Close what is in the pool."""
-        while self._free:
-            self.give_back(self._free.pop(), empty=False)
+_NO_PIPE_SECONDS: Final = 0.05
 
 
 class Pump:
     """One direction of a relay."""
 
-    __slots__ = ("_in_pipe", "_pipe", "_relay", "_sink", "_source", "bytes", "finished")
+    __slots__ = ("_in_pipe", "_pipe", "_relay", "_resuming", "_sink", "_source", "bytes", "finished")
 
     def __init__(self, relay: "Relay", source: Stream, sink: Stream) -> None:
         self._relay, self._source, self._sink = relay, source, sink
-        self._pipe: tuple[int, int] | None = None
+        self._pipe: Pipe | None = None
         self._in_pipe = 0
+        self._resuming = False
         self.bytes = 0
         self.finished = False
 
     def start(self) -> None:
         """Begin, and go on whenever there is something to read or room to write."""
         self._source.watch.on_readable = self._sink.watch.on_writable = self.run
+        self._source.watch.on_error = self._source_is_broken
         self.run()
 
     def pause(self) -> None:
@@ -78,7 +51,7 @@ class Pump:
 
     def run(self) -> None:
         """Move what can be moved now."""
-        if self.finished:
+        if self.finished or self._resuming:
             return
         try:
             for _ in range(_ROUNDS):
@@ -87,13 +60,21 @@ class Pump:
                 self._empty()
         except BlockingIOError:
             return
+        except NoPipeError:
+            self._resuming = True
+            self._relay.loop.call_later(_NO_PIPE_SECONDS, self._resume)
         except OSError:
             self._relay.abort()
         else:
-            self._relay.loop.call_soon(self.run)
+            self._resuming = True
+            self._relay.loop.call_soon(self._resume)
         finally:
             if not self._in_pipe:
                 self.release()
+
+    def _resume(self) -> None:
+        self._resuming = False
+        self.run()
 
     def _fill(self) -> bool:
         """Take from the source; tell whether there is anything to pass on."""
@@ -101,14 +82,14 @@ class Pump:
             return True
         if self._pipe is None:
             self._pipe = self._relay.pipes.borrow()
-        self._in_pipe = os.splice(self._source.fileno(), self._pipe[1], PIPE_BYTES, flags=_FLAGS)
+        self._in_pipe = os.splice(self._source.fileno(), self._pipe.write_end, PIPE_BYTES, flags=_FLAGS)
         if not self._in_pipe:
             self._finish()
         return self._in_pipe > 0
 
     def _empty(self) -> None:
         while self._in_pipe and self._pipe is not None:
-            moved = os.splice(self._pipe[0], self._sink.fileno(), self._in_pipe, flags=_FLAGS)
+            moved = os.splice(self._pipe.read_end, self._sink.fileno(), self._in_pipe, flags=_FLAGS)
             self._in_pipe -= moved
             self.bytes += moved
 
@@ -117,6 +98,10 @@ class Pump:
         self._source.watch.on_readable = self._sink.watch.on_writable = None
         self._sink.end()
         self._relay.one_is_finished()
+
+    def _source_is_broken(self) -> None:
+        if self.finished or self._in_pipe:
+            self._relay.abort()
 
     def release(self) -> None:
         """Give the pipe back."""

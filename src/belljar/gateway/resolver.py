@@ -2,21 +2,25 @@
 
 A name is looked up once for everyone who wants it at the same time, and what was found is remembered as long as its TTL
 says, five minutes at most. A TTL of zero is kept to the letter: only those who were waiting get such an answer. Names
-are absolute, there are no search domains. Whether an address may be dialled is not decided here.
+are absolute, there are no search domains. Whether an address may be dialled is not decided here; and how many names may be
+looked up at the same time follows from how many connections each sandbox may have.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
-from belljar.gateway.dnsclient import NoAnswerError, ask
+from belljar.gateway.dnsclient import NoAnswerError, ask, ask_for_records
 from belljar.gateway.hostfiles import Hosts, Server, WatchedFile, nameservers
 from belljar.gateway.loop import Loop
 from belljar.gateway.sharing import Shared
 from belljar.names import Address
+from belljar.wire.dnsforwarded import Forwarded
 from belljar.wire.dnsresponse import Answer, NoSuchName, Resolution
+
+T = TypeVar("T")
 
 HOSTS: Final = Path("/etc/hosts")
 RESOLV_CONF: Final = Path("/etc/resolv.conf")
@@ -36,9 +40,6 @@ MAX_SECONDS_FAILED: Final = 30
 
 MAX_REMEMBERED: Final = 1024
 """How many names are remembered."""
-
-MAX_LOOKUPS: Final = 1024
-"""How many names are looked up at the same time; each takes two descriptors."""
 
 NO_SERVERS: Final = "no name server is known: give one with --resolver, or in /etc/resolv.conf"
 
@@ -92,19 +93,18 @@ class Resolver:
         """Return the addresses of a canonical name. Raises NameNotFoundError or ResolverDownError."""
         if addresses := self._hosts.addresses(name):
             return Resolved(addresses, expires=self._loop.clock())  # the file may say something else at any time
-        outcome = self._memory.recall(name) or await self._look_up(name)
+        outcome = self._memory.recall(name) or await self._lookups.do(name, self._ask_servers)
         if isinstance(outcome, _Failed):
             raise outcome.error(outcome.reason)
         return outcome
 
-    async def _look_up(self, name: str) -> _Outcome:
-        if len(self._lookups) >= MAX_LOOKUPS and name not in self._lookups:
-            raise ResolverDownError("too many names are being looked up at the same time")
-        return await self._lookups.do(name, self._ask_servers)
+    async def find_records(self, name: str, kind: int) -> Forwarded:
+        """Return a name's records of one type, as a server tells them now. Raises ResolverDownError."""
+        return await self._first_answer(lambda server: ask_for_records(self._loop, server, name, kind, PATIENCE))
 
     async def _ask_servers(self, name: str) -> _Outcome:
         try:
-            answer = await self._first_answer(name)
+            answer = await self._first_answer(lambda server: ask(self._loop, server, name, PATIENCE))
         except ResolverDownError as error:
             outcome: _Outcome = _Failed(type(error), str(error), self._loop.clock() + MIN_SECONDS_FAILED)
         else:
@@ -112,7 +112,7 @@ class Resolver:
         self._memory.remember(name, outcome)
         return outcome
 
-    async def _first_answer(self, name: str) -> Answer:
+    async def _first_answer(self, ask_one: Callable[[Server], Coroutine[Any, Any, T]]) -> T:
         """Ask one server after the other; those that were silent get another chance."""
         servers = deque(self._servers())
         troubles = {}
@@ -121,7 +121,7 @@ class Resolver:
                 break
             server = servers.popleft()
             try:
-                answer = await ask(self._loop, server, name, PATIENCE)
+                answer = await ask_one(server)
             except NoAnswerError as trouble:
                 troubles[server] = f"{server} {trouble}"
                 if trouble.silent:

@@ -4,6 +4,7 @@ import errno
 import os
 import socket
 import struct
+from collections.abc import Callable
 from typing import Final
 
 from belljar.gateway.loop import Loop
@@ -11,17 +12,27 @@ from belljar.names import Address
 
 CHUNK: Final = 65536
 _RESET: Final = struct.pack("ii", 1, 0)
+_CONNECTING: Final = (errno.EINPROGRESS, errno.EALREADY)
+
+_KEEPALIVE: Final = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+)
+"""A peer that is gone without a word is found out after two minutes. One that is merely idle may be so for ever."""
 
 
 class Stream:
     """A connected TCP socket that belongs to a loop."""
 
-    __slots__ = ("_loop", "_unread", "socket", "watch")
+    __slots__ = ("_loop", "_unread", "on_close", "socket", "watch")
 
     def __init__(self, loop: Loop, connected: socket.socket) -> None:
         self._loop = loop
         self.socket = connected
         self.watch = loop.watch(connected)
+        self.on_close: Callable[[], None] | None = None
         self._unread = b""
 
     def fileno(self) -> int:
@@ -36,6 +47,14 @@ class Stream:
         while True:
             try:
                 return self.socket.recv(size)
+            except BlockingIOError:
+                await self._loop.readable(self.watch)
+
+    async def peek(self, size: int) -> bytes:
+        """Return what has arrived, as `read` does, and leave it in the socket."""
+        while True:
+            try:
+                return self.socket.recv(size, socket.MSG_PEEK)
             except BlockingIOError:
                 await self._loop.readable(self.watch)
 
@@ -65,6 +84,8 @@ class Stream:
         if self.socket.fileno() != -1:
             self._loop.unwatch(self.socket)
             self.socket.close()
+            if self.on_close is not None:
+                self.on_close()
 
     def reset(self) -> None:
         """Close with a reset, so that the other side cannot take it for an orderly end."""
@@ -73,21 +94,30 @@ class Stream:
             self.close()
 
 
+def tune(connected: socket.socket) -> None:
+    """Set up a socket for relaying: no delay is added, and a peer that has vanished is noticed."""
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for level, option, value in _KEEPALIVE:
+        connected.setsockopt(level, option, value)
+
+
 async def connect(loop: Loop, address: Address, port: int) -> Stream:
     """Connect to an address. Raises OSError."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     dialled = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-    dialled.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    stream = Stream(loop, dialled)
     try:
-        status = dialled.connect_ex((str(address), port))
-        if status == errno.EINPROGRESS:
+        tune(dialled)
+        stream = Stream(loop, dialled)
+    except OSError:
+        dialled.close()
+        raise
+    try:
+        while (status := dialled.connect_ex((str(address), port))) in _CONNECTING:
             await loop.writable(stream.watch)
-            status = dialled.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     except BaseException:
         stream.close()
         raise
-    if status:
+    if status not in (0, errno.EISCONN):
         stream.close()
         raise OSError(status, os.strerror(status))
     return stream

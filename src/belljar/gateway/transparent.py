@@ -6,13 +6,13 @@ policy does not grant it, the first bytes may name a granted domain, and then th
 the address.
 """
 
-from belljar.gateway.carrying import Door, carry, deny, first_bytes_within
-from belljar.gateway.firstbytes import FirstBytes, HttpClient, TlsClient
+from belljar.gateway.carrying import carry, deny, first_bytes_within
+from belljar.gateway.claims import named_host
+from belljar.gateway.door import Door
+from belljar.gateway.firstbytes import FirstBytes
 from belljar.gateway.origin import Endpoint, original_destination, own_address
 from belljar.gateway.streams import Stream
-from belljar.policy import Flow, Reason, Verdict, to_address, to_name
-from belljar.wire.clienthello import ClientHello
-from belljar.wire.httphead import RequestHead
+from belljar.policy import Flow, Reason, Verdict, to_name
 
 
 async def handle(door: Door, client: Stream) -> None:
@@ -40,23 +40,12 @@ def _destination(client: Stream) -> Endpoint | None:
 
 
 async def _identify(door: Door, client: Stream, destination: Endpoint) -> tuple[Flow, Verdict, FirstBytes | None]:
-    jar = door.jar
-    name = jar.names.name_of(destination.address)
-    flow = to_name(name, destination.port) if name else to_address(*destination)
-    verdict = jar.decide(flow)
+    flow = door.flow_to(*destination)
+    verdict = door.decide(flow)
     if verdict.reason is not Reason.NOT_ALLOWED_ADDRESS:
         return flow, verdict, None
-    said = await first_bytes_within(door, client, jar.limits.first_bytes_seconds)
-    if said is not None and (claimed := _named_host(said)) is not None:
+    said = await first_bytes_within(door, client, door.jar.limits.first_bytes_seconds)
+    if said is not None and (claimed := named_host(said)) is not None:
         flow = to_name(claimed, destination.port)
-        verdict = jar.decide(flow)
+        verdict = door.decide(flow)
     return flow, verdict, said
-
-
-def _named_host(said: FirstBytes) -> str | None:
-    """Return the name that the first bytes give, if they give one."""
-    if isinstance(said, TlsClient) and isinstance(said.hello, ClientHello):
-        return said.hello.server_name
-    if isinstance(said, HttpClient) and isinstance(said.head, RequestHead) and isinstance(said.head.host, str):
-        return said.head.host
-    return None

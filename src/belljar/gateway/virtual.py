@@ -17,6 +17,7 @@ Nothing else may pass for a virtual address. The gateway asks `name_of` before i
 """
 
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Final
 
@@ -57,8 +58,16 @@ class _Entry:
 class VirtualNames:
     """The names of one sandbox and their addresses."""
 
-    def __init__(self, *, capacity: int = _CAPACITY, kept: int = _KEPT) -> None:
+    def __init__(
+        self,
+        *,
+        capacity: int = _CAPACITY,
+        kept: int = _KEPT,
+        remember: Callable[[int, str], None] = lambda _number, _name: None,
+    ) -> None:
+        """`remember` is told of a name's number before anybody can know the address."""
         self._capacity, self._kept = capacity, min(kept, capacity)
+        self._remember = remember
         self._entries: dict[str, _Entry] = {}
         self._idle: OrderedDict[str, None] = OrderedDict()
         """Names without a connection, the one that was asked for or released least recently first."""
@@ -69,6 +78,14 @@ class VirtualNames:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def restore(self, names: Iterable[str], now: float) -> None:
+        """Take over what was remembered, in the order of the numbers, as if it had all been handed out just now."""
+        for number, name in enumerate(names):
+            self._names.append(name)
+            entry = self._entries[name] = _Entry(number)
+            entry.expires = now + TTL + _SLACK
+            self._idle[name] = None
 
     def lookup(self, name: str, now: float) -> tuple[IPv4Address, IPv6Address]:
         """Return the addresses of a canonical name, for an answer given now. Raises NoAddressLeftError."""
@@ -101,6 +118,7 @@ class VirtualNames:
     def _enter(self, name: str, now: float) -> _Entry:
         number = self._free_number(now)
         self._names[number] = name
+        self._remember(number, name)
         entry = self._entries[name] = _Entry(number)
         if name not in self._connections:
             self._idle[name] = None

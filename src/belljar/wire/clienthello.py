@@ -16,10 +16,14 @@ judge, and changes nothing about what this hello asks for. Bytes behind the hell
 are refused: no client sends a second message there (RFC 8446, 5.1), and servers differ in what they make of
 one.
 
-NOT_TLS means that the stream is another protocol, MALFORMED_TLS that its structure does not hold, and
-BAD_SERVER_NAME that the structure holds but does not name exactly one host.
+NOT_TLS means that *no* server would find a server name in the stream, so it may well be of another protocol.
+MALFORMED_TLS means that some server might: OpenSSL takes any minor version, Go and s2n almost any version at all,
+and some step over an alert or an empty record in front. Whoever let such a stream pass as another protocol would
+let a name pass unread. (The hello of SSL 2.0, which OpenSSL still takes, has no place for a name.) BAD_SERVER_NAME
+means that the structure holds but does not name exactly one host.
 """
 
+import re
 from dataclasses import dataclass
 from struct import Struct
 from typing import Final
@@ -30,6 +34,9 @@ from belljar.wire.outcome import NEED_MORE, Fault, NeedMore, Refuse
 MAX_HELLO: Final = 65536
 """The most bytes on the wire, record headers included, that a hello may take."""
 
+_OPENING: Final = 6  # a record's header and the type of the first message in it: enough to know TLS by
+_TLS_OF_SOME_KIND: Final = re.compile(rb"[\x14-\x18]\x03|\x16.{4}\x01|\x15..\x00\x02", re.DOTALL)
+_RECORD_TYPES: Final = range(0x14, 0x19)
 _RECORD_HEADER: Final = 5
 _MAX_RECORD: Final = 2**14
 _MESSAGE_HEADER: Final = 4
@@ -101,9 +108,7 @@ class ClientHelloParser:
         """Read a record's header, checking what is there of it; false if some is still to come."""
         header = self._received[self._position : self._position + _RECORD_HEADER]
         if not b"\x16\x03".startswith(header[:2]) or (len(header) > 2 and header[2] > 4):
-            if self._position:
-                raise _malformed("another record interrupts the ClientHello")
-            raise _RefusedError(Fault.NOT_TLS, "the first bytes are not a TLS handshake record")
+            return self._open_odd_record()
         if len(header) < _RECORD_HEADER:
             return False
         self._record_left = int.from_bytes(header[3:])
@@ -111,6 +116,16 @@ class ClientHelloParser:
             raise _malformed("a record is empty or longer than 16384 bytes")
         self._position += _RECORD_HEADER
         return True
+
+    def _open_odd_record(self) -> bool:
+        """Refuse what is not a handshake record, as soon as it is known what to call it; false until then."""
+        if self._position:
+            raise _malformed("another record interrupts the ClientHello")
+        if _TLS_OF_SOME_KIND.match(self._received):
+            raise _malformed("the first record is not a handshake, or not of TLS 1.0 to 1.3")
+        if self._received[0] in _RECORD_TYPES and len(self._received) < _OPENING:
+            return False
+        raise _RefusedError(Fault.NOT_TLS, "the first bytes are not a TLS handshake record")
 
     def _take_payload(self) -> None:
         payload = self._received[self._position : self._position + self._record_left]

@@ -20,11 +20,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from belljar.names import Address
-from belljar.wire.dnsformat import CLASS_IN, HEADER, OPT, Flag, InfoCode, Rcode, RecordType
+from belljar.wire.dnsformat import CLASS_IN, HEADER, MAX_DATAGRAM, OPT, Flag, InfoCode, Rcode, RecordType, wire_name
 from belljar.wire.dnsquestion import Query, RefusedQuery
-
-MAX_DATAGRAM: Final = 1232
-"""What travels without fragments on any path: the smallest MTU of IPv6, less the headers of IP and UDP."""
 
 MAX_MESSAGE: Final = 65535
 """What the length in front of a message over TCP can say."""
@@ -106,13 +103,13 @@ def address_answer(query: Query, addresses: Iterable[Address], ttl: int) -> Answ
 
 def pointer_answer(query: Query, name: str, ttl: int) -> Answer:
     """Answer with the canonical name of the address that the query asks about."""
-    return Answer(query, records=(_record(RecordType.PTR, ttl, _wire_name(name)),))
+    return Answer(query, records=(_record(RecordType.PTR, ttl, wire_name(name)),))
 
 
 def no_data_answer(query: Query, ttl: int, error: ExtendedError | None = None) -> Answer:
     """Answer that the name has nothing of this type, which clients may remember for the time given."""
     # The name itself poses as the zone that was searched, so the answer says nothing about any other name.
-    soa = _wire_name("belljar.internal") + b"\0" + _SOA_NUMBERS.pack(1, ttl, ttl, ttl, ttl)
+    soa = wire_name("belljar.internal") + b"\0" + _SOA_NUMBERS.pack(1, ttl, ttl, ttl, ttl)
     return Answer(query, authority=(_record(RecordType.SOA, ttl, soa),), error=error)
 
 
@@ -130,11 +127,6 @@ def refusal_answer(message: bytes, refusal: RefusedQuery) -> bytes | None:
 
 def _record(kind: RecordType, ttl: int, data: bytes) -> bytes:
     return _RECORD.pack(_SAME_NAME, kind, CLASS_IN, ttl, len(data)) + data
-
-
-def _wire_name(name: str) -> bytes:
-    labels = name.encode("ascii").split(b".")
-    return b"".join(bytes([len(label)]) + label for label in labels) + b"\0"
 
 
 def _encode_error(error: ExtendedError, room: int) -> bytes:

@@ -7,6 +7,9 @@ from typing import Final
 HEADER: Final = struct.Struct("!6H")
 """Identifier, flags, and how many questions, answers, authorities and additional records follow."""
 
+TYPE_AND_CLASS: Final = struct.Struct("!2H")
+"""What stands behind the name, in questions and in records."""
+
 OPT: Final = struct.Struct("!B2H2B2H")
 """Name (the root), type, UDP payload, upper bits of the rcode, version, flags, length of the options."""
 
@@ -14,6 +17,12 @@ OPTION: Final = struct.Struct("!2H")
 """Code of an EDNS option, length of its value."""
 
 CLASS_IN: Final = 1
+
+MAX_WIRE_NAME: Final = 255
+"""The most bytes of a name on the wire, where every label has its length in front, and the root is a label, too."""
+
+MAX_DATAGRAM: Final = 1232
+"""What travels without fragments on any path: the smallest MTU of IPv6, less the headers of IP and UDP."""
 
 
 class Flag:
@@ -32,6 +41,7 @@ class RecordType(IntEnum):
     """What a question asks for; types that mean nothing to Belljar are plain numbers."""
 
     A = 1
+    CNAME = 5
     SOA = 6
     PTR = 12
     AAAA = 28
@@ -60,3 +70,9 @@ class InfoCode(IntEnum):
     NOT_SUPPORTED = 21
     NO_REACHABLE_AUTHORITY = 22
     NETWORK_ERROR = 23
+
+
+def wire_name(name: str) -> bytes:
+    """Encode a name, a canonical one but for its case, without compression."""
+    labels = name.encode("ascii").split(b".")
+    return b"".join(bytes([len(label)]) + label for label in labels) + b"\0"

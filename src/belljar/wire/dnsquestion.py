@@ -16,21 +16,35 @@ frozen dataclass, and exceptions inside, which cost nothing where none is raised
 """
 
 import re
-import struct
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from belljar.names import MAX_LABEL, SpellingError, canonical_name
-from belljar.wire.dnsformat import CLASS_IN, HEADER, OPT, OPTION, Flag, Rcode, RecordType
+from belljar.wire.dnsformat import (
+    CLASS_IN,
+    HEADER,
+    MAX_WIRE_NAME,
+    OPT,
+    OPTION,
+    TYPE_AND_CLASS,
+    Flag,
+    Rcode,
+    RecordType,
+)
 from belljar.wire.outcome import Fault, Refuse
 
 MAX_QUERY: Final = 4096
 """The most bytes a query may have; with every option that clients send, real ones have a few hundred."""
 
 _NOT_A_QUERY: Final = Flag.QR | Flag.OPCODE
-_TYPE_AND_CLASS: Final = struct.Struct("!2H")
-_MAX_NAME: Final = 255  # on the wire, where every label has its length in front, and the root is a label, too
+_HEADER_SIZE: Final = HEADER.size
+_unpack_header = HEADER.unpack_from
+_unpack_type_and_class = TYPE_AND_CLASS.unpack_from
+_unpack_opt = OPT.unpack_from
+_OPT_TYPE: Final = int(RecordType.OPT)  # to look up a member of an enumeration takes its time
 _NOT_PLAIN: Final = re.compile(rb"[^A-Za-z0-9_-]")
+_SERVICE: Final = re.compile(rb"_[A-Za-z0-9_-]+")
 
 
 class Edns(NamedTuple):
@@ -68,6 +82,13 @@ class Query(NamedTuple):
         labels, _ = _read_labels(self.question, 0)
         return ".".join(_NOT_PLAIN.sub(_escape, label).decode("ascii") for label in labels) or "."
 
+    @property
+    def service_host(self) -> str | None:
+        """The host in the name of one of its services, ``_sip._tcp.example.org``; None if it is nothing of the kind."""
+        labels, _ = _read_labels(self.question, 0)
+        services = list(takewhile(_SERVICE.fullmatch, labels))
+        return _host_name(labels[len(services) :]) if services else None
+
 
 @dataclass(frozen=True, slots=True)
 class RefusedQuery(Refuse):
@@ -83,14 +104,9 @@ class RefusedQuery(Refuse):
 def parse_query(message: bytes) -> Query | RefusedQuery:
     """Read a complete message from a client; a Query is in class IN, with EDNS version 0 or without EDNS."""
     try:
-        query = _read_query(message)
+        return _read_query(message)
     except _UnacceptableError as unacceptable:
         return unacceptable.refusal
-    if query.qclass != CLASS_IN:
-        return _unsupported("asks in a class other than IN", Rcode.REFUSED, query)
-    if query.edns and query.edns.version:
-        return _unsupported("has an EDNS version other than 0", Rcode.BADVERS, query)
-    return query
 
 
 class _UnacceptableError(Exception):
@@ -102,60 +118,66 @@ def _malformed(detail: str) -> _UnacceptableError:
     return _UnacceptableError(RefusedQuery(Fault.MALFORMED_DNS, detail, Rcode.FORMERR))
 
 
-def _unsupported(detail: str, rcode: Rcode, query: Query | None = None) -> RefusedQuery:
-    return RefusedQuery(Fault.UNSUPPORTED_DNS, detail, rcode, query)
+def _unsupported(detail: str, rcode: Rcode, query: Query | None = None) -> _UnacceptableError:
+    return _UnacceptableError(RefusedQuery(Fault.UNSUPPORTED_DNS, detail, rcode, query))
 
 
 def _read_query(message: bytes) -> Query:
     size = len(message)
-    if size < HEADER.size:
+    if size < _HEADER_SIZE:
         raise _UnacceptableError(RefusedQuery(Fault.MALFORMED_DNS, "ends within the header", None))
-    ident, flags, questions, answers, authorities, additional = HEADER.unpack_from(message)
+    ident, flags, questions, answers, authorities, additional = _unpack_header(message)
     if flags & _NOT_A_QUERY or questions != 1 or answers or authorities or additional > 1 or size > MAX_QUERY:
-        raise _UnacceptableError(_refuse_header(flags, questions, additional, size))
-    labels, position = _read_labels(message, HEADER.size)
-    end = position + _TYPE_AND_CLASS.size
+        raise _bad_header(flags, questions, additional, size)
+    labels, position = _read_labels(message, _HEADER_SIZE)
+    end = position + TYPE_AND_CLASS.size
     if size < end:
         raise _malformed("ends within the question")
     if size > end and not additional:
         raise _malformed("goes on behind its end")
-    qtype, qclass = _TYPE_AND_CLASS.unpack_from(message, position)
-    question = message[HEADER.size : end]
-    edns = _read_edns(message[end:]) if additional else None
+    qtype, qclass = _unpack_type_and_class(message, position)
+    question = message[_HEADER_SIZE:end]
+    edns = _read_edns(message, end, size) if additional else None
     name = _host_name(labels)
-    return Query(ident, name, qtype, qclass, question, flags & Flag.RD != 0, flags & Flag.CD != 0, edns)
+    query = Query(ident, name, qtype, qclass, question, flags & Flag.RD != 0, flags & Flag.CD != 0, edns)
+    if qclass != CLASS_IN:
+        raise _unsupported("asks in a class other than IN", Rcode.REFUSED, query)
+    if edns is not None and edns.version:
+        raise _unsupported("has an EDNS version other than 0", Rcode.BADVERS, query)
+    return query
 
 
-def _refuse_header(flags: int, questions: int, additional: int, size: int) -> RefusedQuery:
+def _bad_header(flags: int, questions: int, additional: int, size: int) -> _UnacceptableError:
     if flags & Flag.QR:  # stays without an answer, or two servers could go on answering each other
-        return RefusedQuery(Fault.MALFORMED_DNS, "is an answer, not a query", None)
+        return _UnacceptableError(RefusedQuery(Fault.MALFORMED_DNS, "is an answer, not a query", None))
     if flags & Flag.OPCODE:
         return _unsupported("asks for an operation other than QUERY", Rcode.NOTIMP)
     if size > MAX_QUERY:
-        return RefusedQuery(Fault.TOO_LARGE, f"has more than {MAX_QUERY} bytes", Rcode.FORMERR)
+        return _UnacceptableError(RefusedQuery(Fault.TOO_LARGE, f"has more than {MAX_QUERY} bytes", Rcode.FORMERR))
     if questions != 1:
-        return RefusedQuery(Fault.MALFORMED_DNS, f"has {questions} questions, not one", Rcode.FORMERR)
+        return _malformed(f"has {questions} questions, not one")
     if additional > 1:
         return _unsupported("has more than one additional record", Rcode.FORMERR)
-    return RefusedQuery(Fault.MALFORMED_DNS, "has records that belong in an answer", Rcode.FORMERR)
+    return _malformed("has records that belong in an answer")
 
 
 def _read_labels(message: bytes, position: int) -> tuple[list[bytes], int]:
     """Return the labels of the name that starts at a position, and the position behind it."""
     labels = []
-    last = position + _MAX_NAME - 1
+    began = position
     try:
         while length := message[position]:
             if length > MAX_LABEL:
                 raise _malformed("has a compressed or unknown label in its question")
             start = position + 1
             position = start + length
-            if position > last:
-                raise _malformed(f"has a name of more than {_MAX_NAME} bytes")
             labels.append(message[start:position])
     except IndexError:
         raise _malformed("ends within the name") from None
-    return labels, position + 1
+    end = position + 1
+    if end - began > MAX_WIRE_NAME:
+        raise _malformed(f"has a name of more than {MAX_WIRE_NAME} bytes")
+    return labels, end
 
 
 def _host_name(labels: list[bytes]) -> str | None:
@@ -168,27 +190,27 @@ def _host_name(labels: list[bytes]) -> str | None:
         return None
 
 
-def _read_edns(record: bytes) -> Edns:
-    """Read all that is left of a message as one OPT record."""
-    if len(record) < OPT.size:
+def _read_edns(message: bytes, position: int, size: int) -> Edns:
+    """Read all that is left of a message, from a position on, as one OPT record."""
+    options = position + OPT.size
+    if size < options:
         raise _malformed("ends within the additional record")
-    root, kind, udp_payload, _, version, flags, length = OPT.unpack_from(record)
-    if root or kind != RecordType.OPT:
-        raise _UnacceptableError(_unsupported("has an additional record that is not EDNS", Rcode.FORMERR))
-    if OPT.size + length != len(record):
+    root, kind, udp_payload, _, version, flags, length = _unpack_opt(message, position)
+    if root or kind != _OPT_TYPE:
+        raise _unsupported("has an additional record that is not EDNS", Rcode.FORMERR)
+    if options + length != size:
         raise _malformed("has an EDNS record that does not end with the message")
-    if version == 0:  # what other versions write there is not known
-        _check_options(record)
+    if length and not version:  # what other versions write there is not known
+        _check_options(message, options, size)
     return Edns(udp_payload, flags & Flag.DO != 0, version)
 
 
-def _check_options(record: bytes) -> None:
+def _check_options(message: bytes, position: int, size: int) -> None:
     """Step from option to option (cookies, padding, a client's subnet); none of them means anything here."""
-    position = OPT.size
-    while position + OPTION.size <= len(record):
-        _, length = OPTION.unpack_from(record, position)
+    while position + OPTION.size <= size:
+        _, length = OPTION.unpack_from(message, position)
         position += OPTION.size + length
-    if position != len(record):
+    if position != size:
         raise _malformed("has an EDNS option that does not end with its record")
 
 

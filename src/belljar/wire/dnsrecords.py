@@ -9,12 +9,11 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from belljar.names import MAX_LABEL
-from belljar.wire.dnsformat import HEADER
+from belljar.wire.dnsformat import HEADER, MAX_WIRE_NAME
 
 MAX_RECORDS: Final = 512
 """The most records in a message; one with more is refused."""
 
-_MAX_NAME: Final = 255
 _MAX_TTL: Final = 0x7FFF_FFFF
 _MAX_POINTERS: Final = 32  # in one name; servers need a handful
 _POINTER: Final = 0xC0
@@ -89,8 +88,8 @@ def _read_name(message: bytes, position: int) -> tuple[bytes, int]:
         else:
             name += message[position : position + 1 + length]
             position += 1 + length
-            if len(name) >= _MAX_NAME:
-                raise MalformedError(f"has a name of more than {_MAX_NAME} bytes")
+            if len(name) >= MAX_WIRE_NAME:
+                raise MalformedError(f"has a name of more than {MAX_WIRE_NAME} bytes")
     return bytes(name).lower() + b"\0", end or position + 1  # lengths stay as they are: they are below the letters
 
 

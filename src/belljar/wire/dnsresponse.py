@@ -6,24 +6,30 @@ lower case, both chosen at random by whoever asks. Of an answer that counts, lit
 end of the chain of aliases that begins at the name asked for. Records that the chain does not touch are stepped over.
 """
 
-import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final, NamedTuple, TypeAlias
 
 from belljar.names import Address
-from belljar.wire.dnsanswer import MAX_DATAGRAM
-from belljar.wire.dnsformat import CLASS_IN, HEADER, OPT, Flag, Rcode, RecordType
+from belljar.wire.dnsformat import (
+    CLASS_IN,
+    HEADER,
+    MAX_DATAGRAM,
+    OPT,
+    TYPE_AND_CLASS,
+    Flag,
+    Rcode,
+    RecordType,
+    wire_name,
+)
 from belljar.wire.dnsrecords import MalformedError, Record, read_name, read_sections
 from belljar.wire.outcome import Fault, Refuse
 
 MAX_ALIASES: Final = 16
 """The most aliases between a name and its addresses; a loop is a chain that is longer."""
 
-_CNAME: Final = 5
 _MIN_SOA: Final = 22  # two names and five numbers, of which the last counts here
-_TYPE_AND_CLASS: Final = struct.Struct("!2H")
 _ADDRESS_SIZES: Final[dict[int, int]] = {RecordType.A: 4, RecordType.AAAA: 16}
 
 
@@ -31,8 +37,13 @@ class SentQuery(NamedTuple):
     """A question as it was sent, which is how its answer has to repeat it."""
 
     id: int
-    kind: RecordType
+    kind: int
     question: bytes
+
+    @property
+    def name(self) -> bytes:
+        """The name in the question, in lower case."""
+        return self.question[: -TYPE_AND_CLASS.size].lower()
 
     @property
     def message(self) -> bytes:
@@ -79,15 +90,20 @@ class Truncated:
     """The answer does not fit in a datagram: the question is to be asked over TCP."""
 
 
+class Sections(NamedTuple):
+    """The records of an answer that is neither an error nor cut off."""
+
+    answers: list[Record]
+    authorities: list[Record]
+
+
 Answer: TypeAlias = Resolution | NoData | NoSuchName
 Response: TypeAlias = Answer | ServerFailure | Truncated
 
 
-def build_query(name: str, kind: RecordType, ident: int) -> SentQuery:
-    """Ask for the addresses of a name: a canonical one, but for its mixture of upper and lower case."""
-    labels = name.encode("ascii").split(b".")
-    wire_name = b"".join(bytes([len(label)]) + label for label in labels) + b"\0"
-    return SentQuery(ident, kind, wire_name + _TYPE_AND_CLASS.pack(kind, CLASS_IN))
+def build_query(name: str, kind: int, ident: int) -> SentQuery:
+    """Ask for records of a name: plain ASCII, in any mixture of upper and lower case."""
+    return SentQuery(ident, kind, wire_name(name) + TYPE_AND_CLASS.pack(kind, CLASS_IN))
 
 
 def read_response(message: bytes, sent: SentQuery) -> Response | Refuse:
@@ -99,6 +115,18 @@ def read_response(message: bytes, sent: SentQuery) -> Response | Refuse:
 
 
 def _read_response(message: bytes, sent: SentQuery) -> Response:
+    opened = open_response(message, sent)
+    if not isinstance(opened, Sections):
+        return opened
+    aliases, found = follow_aliases(message, opened.answers, sent.name, sent.kind)
+    if not found:
+        return NoData(negative_ttl(message, opened.authorities))
+    addresses = dict.fromkeys(_read_address(message, record) for record in found)
+    return Resolution(tuple(addresses), min(record.ttl for record in (*aliases, *found)))
+
+
+def open_response(message: bytes, sent: SentQuery) -> Sections | NoSuchName | ServerFailure | Truncated:
+    """Read whatever the answer to any question has in common. Raises MalformedError."""
     if len(message) < HEADER.size:
         raise MalformedError("ends within the header")
     ident, flags, questions, *counts = HEADER.unpack_from(message)
@@ -111,42 +139,35 @@ def _read_response(message: bytes, sent: SentQuery) -> Response:
     answers, authorities, additional = read_sections(message, HEADER.size + len(sent.question), counts)
     rcode = flags & 0xF | _upper_rcode(additional)
     if rcode == Rcode.NXDOMAIN:
-        return NoSuchName(_negative_ttl(message, authorities))
+        return NoSuchName(negative_ttl(message, authorities))
     if rcode != Rcode.NOERROR:
         return ServerFailure(rcode)
-    asked_for = sent.question[: -_TYPE_AND_CLASS.size].lower()
-    found = _Answers(message, sent.kind, answers).resolve(asked_for)
-    return found or NoData(_negative_ttl(message, authorities))
+    return Sections(answers, authorities)
 
 
-class _Answers:
-    """The records that matter, by their owners: aliases, and addresses of the kind asked for."""
+def follow_aliases(
+    message: bytes, records: Iterable[Record], name: bytes, kind: int
+) -> tuple[list[Record], list[Record]]:
+    """Return the aliases in the chain that begins at a name, and the records of a kind that it leads to, if any.
 
-    def __init__(self, message: bytes, kind: RecordType, records: Iterable[Record]) -> None:
-        self._aliases: dict[bytes, tuple[bytes, int]] = {}
-        self._addresses: dict[bytes, list[tuple[Address, int]]] = {}
-        for record in records:
-            if record.group == CLASS_IN and record.kind == kind:
-                self._addresses.setdefault(record.owner, []).append((_read_address(message, record), record.ttl))
-            elif record.group == CLASS_IN and record.kind == _CNAME:
-                self._add_alias(record.owner, _read_target(message, record), record.ttl)
-
-    def _add_alias(self, owner: bytes, target: bytes, ttl: int) -> None:
-        if self._aliases.setdefault(owner, (target, ttl))[0] != target:
-            raise MalformedError("has two aliases for one name")
-
-    def resolve(self, name: bytes) -> Resolution | None:
-        """Return the addresses at the end of the chain that begins at a name, if it leads to any."""
-        ttls: list[int] = []
-        for _ in range(MAX_ALIASES + 1):
-            if found := self._addresses.get(name):
-                addresses = dict.fromkeys(address for address, _ in found)
-                return Resolution(tuple(addresses), min(ttls + [ttl for _, ttl in found]))
-            if name not in self._aliases:
-                return None
-            name, ttl = self._aliases[name]
-            ttls.append(ttl)
-        raise MalformedError(f"has more than {MAX_ALIASES} aliases in a chain")
+    Raises MalformedError.
+    """
+    aliases: dict[bytes, tuple[bytes, Record]] = {}
+    wanted: dict[bytes, list[Record]] = {}
+    for record in records:
+        if record.group == CLASS_IN and record.kind == kind:
+            wanted.setdefault(record.owner, []).append(record)
+        elif record.group == CLASS_IN and record.kind == RecordType.CNAME:
+            target = _read_target(message, record)
+            if aliases.setdefault(record.owner, (target, record))[0] != target:
+                raise MalformedError("has two aliases for one name")
+    followed: list[Record] = []
+    for _ in range(MAX_ALIASES + 1):
+        if name in wanted or name not in aliases:
+            return followed, wanted.get(name, [])
+        name, alias = aliases[name]
+        followed.append(alias)
+    raise MalformedError(f"has more than {MAX_ALIASES} aliases in a chain")
 
 
 def _read_address(message: bytes, record: Record) -> Address:
@@ -168,7 +189,7 @@ def _upper_rcode(additional: Iterable[Record]) -> int:
     return max((record.raw_ttl >> 24 << 4 for record in additional if record.kind == RecordType.OPT), default=0)
 
 
-def _negative_ttl(message: bytes, authorities: Iterable[Record]) -> int:
+def negative_ttl(message: bytes, authorities: Iterable[Record]) -> int:
     """Return how long a "no" holds: as long as the zone's SOA record says, or not at all (RFC 2308, 5)."""
     for record in authorities:
         if record.group == CLASS_IN and record.kind == RecordType.SOA and record.end - record.start >= _MIN_SOA:

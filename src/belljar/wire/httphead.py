@@ -11,7 +11,8 @@ Theory of operation. ``RequestHeadParser`` looks at the bytes as they arrive, at
 * the empty line ends the head. Then all of it is read: the lines (``httpsyntax``), the destination
   (``httptarget``), the end of the request and what may follow it (``httpframing``).
 
-The answer depends on the bytes alone, not on how they were cut, and nothing behind the head is looked at.
+The answer depends on the bytes alone, not on how they were cut, and nothing behind the head is looked at. If the
+stream ends within the head, ``end()`` tells whether it may have been one.
 """
 
 from dataclasses import dataclass
@@ -24,7 +25,9 @@ from belljar.wire.httpsyntax import (
     RefusedHeadError,
     check_characters,
     check_first_word,
+    check_may_be_request_line,
     end_of_first_line,
+    malformed,
     read_headers,
     read_request_line,
     values,
@@ -109,12 +112,25 @@ class RequestHeadParser:
                 self._answer = refused.refusal
         return self._answer
 
+    def end(self) -> RequestHead | Http2Preface | Refuse:
+        """Say that nothing follows. Part of a head is none, but there are servers that would serve it."""
+        if self._answer is NEED_MORE:
+            self._answer = self._breaks_off()
+        return self._answer
+
+    def _breaks_off(self) -> Refuse:
+        try:
+            check_may_be_request_line(bytes(self._received))
+        except RefusedHeadError as refused:
+            return refused.refusal
+        return malformed("the stream ends within the head").refusal
+
     def _advance(self) -> RequestHead | Http2Preface | NeedMore:
         if HTTP2_PREFACE.startswith(self._received[: len(HTTP2_PREFACE)]):
             return self._read_preface()
         if self._line_end is None:
             self._read_first_line()
-        if self._find_end():
+        if self._line_end is not None and self._find_end():
             return _read_head(bytes(self._received[: self._end]))
         if len(self._received) >= MAX_HEAD:
             raise RefusedHeadError(Fault.TOO_LARGE, f"the head takes more than {MAX_HEAD} bytes")
@@ -129,8 +145,7 @@ class RequestHeadParser:
     def _read_first_line(self) -> None:
         check_first_word(self._received)
         self._line_end = end_of_first_line(self._received, self._checked, MAX_HEAD)
-        if self._line_end is not None:
-            read_request_line(bytes(self._received[: self._line_end]))
+        self._checked = min(len(self._received), MAX_HEAD) if self._line_end is None else self._line_end
 
     def _find_end(self) -> bool:
         """Look for the empty line, and check the characters up to there."""

@@ -4,11 +4,13 @@ Servers forgive: they end lines at a bare LF, join folded ones, skip blank ones,
 Each does so in its own way, and smuggling lives in the difference. This grammar has one spelling for all that
 decides where a request goes or where it ends, and refuses the others.
 
-Two faults differ in what may be done with the bytes. NOT_HTTP says that *no* server would take them for a
-request, so they may well be of another protocol. MALFORMED_HTTP says that some server might: whoever let them
-pass as another protocol would let a request pass unread. So a binary protocol is told from HTTP at the first
-byte that cannot be part of a method, but one of text only where its first line ends: there are servers that
-take any word for a method, even ``SSH-2.0-OpenSSH_9.6``.
+Two faults differ in what may be done with the bytes. NOT_HTTP says that no server that knows its methods would take
+them for a request, so they may well be of another protocol. MALFORMED_HTTP says that some server might: whoever let
+them pass as another protocol would let a request pass unread. So a binary protocol is told from HTTP at the first
+byte that cannot be part of a method, but one of text only where its first line ends: there are servers that take any
+word for a method, even ``SSH-2.0-OpenSSH_9.6``, and any bytes for a target. And there are servers that take far more
+than a space for whitespace (RFC 9112, 3, lets them): those that read the line as Latin-1 text in Python even take
+U+001C to U+001F, U+0085 and U+00A0 for it.
 """
 
 import re
@@ -32,13 +34,18 @@ DECISIVE: Final = {
 _CR: Final = 0x0D
 _LINE_ENDS: Final = {_CR: "a bare CR", 0x0A: "a bare LF"}
 _WHITESPACE: Final = b" \t"
-_TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_FIRST_WORD: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,255}(?:[ \t]|\Z)")
-# Told by its version, however that is written. HTTP/0.9, which still has servers, knows only GET and a path.
-_MAY_BE_REQUEST_LINE: Final = re.compile(rb"GET\s|\S+\s+/|.*(?i:http)")
+_TOKEN_CHARACTER: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]"
+_TOKEN: Final = re.compile(rb"%b+" % _TOKEN_CHARACTER)
+_BLANKS: Final = rb"\t\x0b-\r\x1c- \x85\xa0"  # all that some server takes for whitespace within a line
+_FIRST_WORD: Final = re.compile(rb"[%b]{0,15}(?:%b{1,255}(?:[\n%b]|\Z)|\Z)" % (_BLANKS, _TOKEN_CHARACTER, _BLANKS))
+_LONG_WORD: Final = re.compile(rb"[%b]{0,15}%b{256}" % (_BLANKS, _TOKEN_CHARACTER))
+_BLANK_START: Final = re.compile(rb"\s|[%b]{16}" % _BLANKS)  # a binary protocol may well begin with one of the others
+# Told by its version, however that is written. HTTP/0.9, which still has servers, knows only GET, or a path.
+_MAY_BE_REQUEST_LINE: Final = re.compile(
+    rb"[%b]*+(?:GET[%b]|[A-Za-z]++[%b]++/|.*(?i:http))" % (_BLANKS, _BLANKS, _BLANKS), re.DOTALL
+)
 _METHOD: Final = re.compile(rb"[A-Z][A-Z-]{0,31}")
 _TARGET: Final = re.compile(rb'[!"$-~]+')  # visible ASCII without "#"
-_CONTROL: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _CLEAN: Final = re.compile(rb"(?:[\t -~\x80-\xff]++|\r\n)*+")
 
 
@@ -56,25 +63,31 @@ def malformed(detail: str) -> RefusedHeadError:
 
 def check_first_word(received: bytearray) -> None:
     """Refuse a stream that does not begin with a method, at the first byte that shows it."""
+    if _BLANK_START.match(received):
+        raise malformed("whitespace or an empty line stands before the request line")
     if _FIRST_WORD.match(received):
         return
-    if received[:1].isspace():
-        raise malformed("whitespace or an empty line stands before the request line")
-    word = _TOKEN.match(received)
-    if word and word.end() > 255:
+    if _LONG_WORD.match(received):
         raise malformed("the method has more than 255 characters")
     raise RefusedHeadError(Fault.NOT_HTTP, "the first bytes are not the method of a request")
 
 
 def end_of_first_line(received: bytearray, start: int, end: int) -> int | None:
-    """Look for the end of the first line between two positions; refuse a line of another protocol."""
-    control = _CONTROL.search(received, start, end)
-    if control is None:
+    """Look for the end of the first line between two positions; refuse a line that is not a request line."""
+    line_feed = received.find(b"\n", start, end)
+    if line_feed < 0:
         return None
-    stop = control.start()
-    if not _MAY_BE_REQUEST_LINE.match(received, 0, stop):
+    line = bytes(received[:line_feed]).removesuffix(b"\r")
+    check_may_be_request_line(line)
+    check_characters(received, 0, line_feed + 1)
+    read_request_line(line)
+    return len(line)
+
+
+def check_may_be_request_line(line: bytes) -> None:
+    """Refuse a first line, or what there is of one, that no server would take for that of a request."""
+    if not _MAY_BE_REQUEST_LINE.match(line):
         raise RefusedHeadError(Fault.NOT_HTTP, "the first line is not a request line")
-    return stop if received.startswith(b"\r\n", stop, end) else None
 
 
 def check_characters(received: bytearray, start: int, end: int) -> int:

@@ -1,0 +1,51 @@
+"""The descriptors of the process, shared among its sandboxes.
+
+A sandbox may hold twice as many as are left. So a greedy one gets two thirds of them, two get two fifths each, and
+however many there are, something is left for the next. Nobody has to say how large a share is, and what the others do
+not want does not go to waste.
+"""
+
+import os
+import resource
+from typing import Final
+
+_FOR_THE_PROCESS: Final = 32  # files that it reads, logs, child processes
+
+
+class Budget:
+    """What there is for all."""
+
+    def __init__(self, descriptors: int | None = None) -> None:
+        """Without a number, it is what the process may still open."""
+        self.free = _left_to_the_process() if descriptors is None else descriptors
+
+
+class Share:
+    """What one sandbox holds."""
+
+    __slots__ = ("_budget", "held")
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self.held = 0
+
+    def take(self, count: int) -> bool:
+        """Take some, unless the sandbox would then hold more than twice of what is left for everybody else."""
+        if self.held + count > 2 * (self._budget.free - count):
+            return False
+        self.hold(count)
+        return True
+
+    def hold(self, count: int) -> None:
+        """Take some in any case."""
+        self.held += count
+        self._budget.free -= count
+
+    def give_back(self, count: int) -> None:
+        """Return some of what was taken."""
+        self.hold(-count)
+
+
+def _left_to_the_process() -> int:
+    soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft - len(os.listdir("/proc/self/fd")) - _FOR_THE_PROCESS  # noqa: PTH208 - a count, without making paths

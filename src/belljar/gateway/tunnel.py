@@ -1,0 +1,91 @@
+"""A tunnel through an HTTP proxy: the request for one, and the answer.
+
+`TunnelDialogue` knows no sockets: it is fed the proxy's bytes as they come, and h11 reads them. `open_tunnel` looks at
+bytes before it takes them, and takes none that are behind the answer's head: they are the server's first words, and
+whoever relays the connection finds them in the socket.
+
+What a failure says is our own text with the status, never the proxy's words, and never a credential: it is told to the
+sandbox and to the audit log.
+"""
+
+from http import HTTPStatus
+from typing import Final
+
+import h11
+
+from belljar.gateway.racing import HopelessError
+from belljar.gateway.streams import Stream
+from belljar.names import Host
+
+MAX_HEAD: Final = 16384
+"""How many bytes a proxy may send before the tunnel begins."""
+
+_NO_ANSWER: Final = "the upstream proxy hung up without an answer"
+_PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
+
+
+class ProxyError(HopelessError):
+    """The upstream proxy is of no use, for this destination or for any."""
+
+
+class UnreachableByProxyError(OSError):
+    """The upstream proxy could not reach an address; it may reach another one."""
+
+
+class TunnelDialogue:
+    """The client's side of a CONNECT."""
+
+    def __init__(self, host: Host, port: int, authorization: str | None = None) -> None:
+        target = f"{host}:{port}" if isinstance(host, str) or host.version == 4 else f"[{host}]:{port}"
+        headers = [("Host", target)]
+        if authorization is not None:
+            headers.append(("Proxy-Authorization", authorization))
+        self._connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
+        self._received = 0
+        self.request = self._connection.send(h11.Request(method="CONNECT", target=target, headers=headers)) or b""
+        self._connection.send(h11.EndOfMessage())
+
+    def feed(self, data: bytes) -> int | None:
+        """Read what the proxy has sent; return how many of these bytes belong to the tunnel, None if it is not open.
+
+        Raises ProxyError and UnreachableByProxyError.
+        """
+        if not data:
+            raise ProxyError(_NO_ANSWER)
+        self._received += len(data)
+        try:
+            self._connection.receive_data(data)
+            while (event := self._connection.next_event()) is not h11.NEED_DATA:
+                if isinstance(event, h11.Response):
+                    _check(event.status_code)
+                    return len(self._connection.trailing_data[0])
+        except h11.RemoteProtocolError:
+            raise ProxyError("the upstream proxy does not speak HTTP/1.1") from None
+        if self._received > MAX_HEAD:
+            raise ProxyError("the upstream proxy sends an answer without end")
+        return None
+
+
+async def open_tunnel(stream: Stream, dialogue: TunnelDialogue) -> None:
+    """Turn a connection to a proxy into one to a destination. Raises OSError."""
+    behind: int | None = None
+    try:
+        await stream.write(dialogue.request)
+        while behind is None:
+            data = await stream.peek(MAX_HEAD)
+            behind = dialogue.feed(data)
+            await stream.read(len(data) - (behind or 0))
+    except ConnectionError:
+        raise ProxyError(_NO_ANSWER) from None
+
+
+def _check(status: int) -> None:
+    """Raise what a status means, if it is not success."""
+    if 200 <= status < 300:
+        return
+    if status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+        raise ProxyError("the upstream proxy does not accept the gateway's credentials, or wants some (407)")
+    phrase = _PHRASES.get(status, "no known status")
+    if status >= 500:
+        raise UnreachableByProxyError(f"the upstream proxy cannot reach it ({status} {phrase})")
+    raise ProxyError(f"the upstream proxy refuses to connect to it ({status} {phrase})")
