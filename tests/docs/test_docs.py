@@ -67,6 +67,11 @@ def test_every_fault_is_documented_and_nothing_else():
     assert first_column(section("wire.md", "Faults")) == [fault.value for fault in Fault]
 
 
+def test_every_module_of_the_wire_is_described():
+    modules = {path.stem for path in ROOT.glob("src/belljar/wire/[a-z]*.py")}
+    assert modules <= set(re.findall(r"`([a-z0-9]+)[`.]", DOCS["wire.md"]))
+
+
 def test_every_command_is_documented_and_nothing_else():
     headings = re.findall(r"^## (belljar .+)$", DOCS["cli.md"], re.MULTILINE)
     assert sorted(headings) == sorted(COMMANDS)

@@ -14,6 +14,7 @@ from belljar.policy.importers import import_policy
 from belljar.wire.clienthello import MAX_HELLO, ClientHello, ClientHelloParser
 from belljar.wire.dnsanswer import refusal_answer
 from belljar.wire.dnsformat import RecordType
+from belljar.wire.dnsforwarded import read_records
 from belljar.wire.dnsframing import DnsFrames
 from belljar.wire.dnsquestion import Query, parse_query
 from belljar.wire.dnsresponse import Resolution, build_query, read_response
@@ -74,6 +75,7 @@ def fuzz_dns(data: bytes) -> None:
 
 
 def fuzz_dnsresponse(data: bytes) -> None:
+    read_records(data, SENT)
     answer = read_response(data, SENT)
     if isinstance(answer, Resolution):
         assert answer.addresses

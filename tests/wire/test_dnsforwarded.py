@@ -1,5 +1,7 @@
 """Records that are written anew, beside what dnspython reads in the answer that they come from."""
 
+import struct
+
 import dns.message
 import dns.rdatatype
 import dns.rrset
@@ -10,6 +12,7 @@ from belljar.wire.dnsformat import HEADER
 from belljar.wire.dnsforwarded import Records, read_records
 from belljar.wire.dnsrecords import read_sections
 from belljar.wire.dnsresponse import SentQuery, build_query
+from belljar.wire.outcome import Refuse
 
 DATA = {
     "MX": "10 mail.www.example.org.",
@@ -71,3 +74,12 @@ def test_mutations_never_raise_and_what_is_found_holds_together(drawn, data):
 @given(st.binary(max_size=600))
 def test_arbitrary_bytes_never_raise(message):
     read_records(message, build_query("www.example.org", dns.rdatatype.MX, 0x1234))
+
+
+def test_a_record_that_is_too_large_without_compression_is_refused():
+    sent = build_query(".".join(["a" * 60] * 4), dns.rdatatype.SOA, 0x1234)
+    data = b"\xc0\x0c" * 2 + bytes(65100)  # two names and a lot of numbers
+    record = b"\xc0\x0c" + struct.pack("!2HLH", dns.rdatatype.SOA, 1, 60, len(data)) + data
+    message = HEADER.pack(sent.id, 0x8180, 1, 1, 0, 0) + sent.question + record
+    assert len(message) <= 65535
+    assert isinstance(read_records(message, sent), Refuse)

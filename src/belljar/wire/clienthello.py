@@ -12,15 +12,16 @@ in any number of pieces. Two layers are peeled off, the outer one as the bytes c
 
 The answer depends on the bytes alone, not on how they were cut. So nothing behind the last record of the
 hello is looked at: early data, a change_cipher_spec for middleboxes or anything else is for the server to
-judge, and changes nothing about what this hello asks for. Bytes behind the hello *inside* its last record
-are refused: no client sends a second message there (RFC 8446, 5.1), and servers differ in what they make of
-one.
+judge, and changes nothing about what this hello asks for. (A server that answers with a HelloRetryRequest
+gets a second hello, and OpenSSL takes the name from that one; it is not this parser's to see.) Bytes behind
+the hello *inside* its last record are refused: no client sends a second message there (RFC 8446, 5.1), and
+servers differ in what they make of one.
 
 NOT_TLS means that *no* server would find a server name in the stream, so it may well be of another protocol.
-MALFORMED_TLS means that some server might: OpenSSL takes any minor version, Go and s2n almost any version at all,
-and some step over an alert or an empty record in front. Whoever let such a stream pass as another protocol would
-let a name pass unread. (The hello of SSL 2.0, which OpenSSL still takes, has no place for a name.) BAD_SERVER_NAME
-means that the structure holds but does not name exactly one host.
+MALFORMED_TLS means that some server might: OpenSSL takes any minor version in a record, s2n any version at all,
+and some step over an alert, a change_cipher_spec or an empty record in front. Whoever let such a stream pass as
+another protocol would let a name pass unread. (The hello of SSL 2.0, which OpenSSL still takes, has no place for a
+name.) BAD_SERVER_NAME means that the structure holds but does not name exactly one host.
 """
 
 import re

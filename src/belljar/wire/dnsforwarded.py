@@ -26,6 +26,7 @@ from belljar.wire.dnsresponse import (
 from belljar.wire.outcome import Fault, Refuse
 
 _FIXED_PART: Final = struct.Struct("!2HLH")
+_MAX_DATA: Final = 65535
 _NAME_IN_QUESTION: Final = (0xC000 | HEADER.size).to_bytes(2, "big")
 
 _NAMES_IN_DATA: Final = {
@@ -83,4 +84,7 @@ def _data(message: bytes, record: Record) -> bytes:
         data += name
     if position > record.end:
         raise MalformedError("has a name that does not end with its record")
-    return data + message[position : record.end]
+    data += message[position : record.end]
+    if len(data) > _MAX_DATA:
+        raise MalformedError("has a record that is too large without compression")
+    return data
