@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.gateway.audit import AuditLog, open_log
+from belljar.gateway.audit import AuditLog, keep_flushed, open_log
 from belljar.gateway.events import (
     AuditLost,
     DnsAnswered,
@@ -26,6 +26,7 @@ from belljar.gateway.events import (
     PolicyChanged,
     SandboxClosed,
 )
+from tests.gateway.driving import Driver
 
 EVENT = LimitReached("connections", 1)
 NOON = datetime(2026, 11, 15, 12, 0, 0, tzinfo=UTC).timestamp()
@@ -217,6 +218,22 @@ def test_what_does_not_fit_in_the_queue_is_lost_and_the_loss_is_told(pipe):
     lost, next_one = pipe.read()
     assert (lost["event"], lost["sandbox"], lost["lines"], lost["cause"]) == ("audit.lost", None, 100 - kept, "full")
     assert next_one["event"] == "policy.changed"
+
+
+def test_what_waits_is_written_before_long_without_another_event(pipe):
+    driver = Driver()
+    flushing = driver.start(keep_flushed(driver.loop, pipe.log))
+    pipe.fill()
+    assert pipe.log.write("jar", PolicyChanged(2, "d", 0))
+    assert pipe.log.waiting
+    driver.settle()
+    os.read(pipe.reader, 1 << 20)
+    driver.advance(1.0)
+    assert pipe.log.waiting == 0
+    assert json.loads(os.read(pipe.reader, 1 << 20).splitlines()[-1])["event"] == "policy.changed"
+    flushing.cancel()
+    driver.settle()
+    driver.loop.close()
 
 
 def test_the_last_loss_is_told_at_the_end():

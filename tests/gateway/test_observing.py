@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from ipaddress import ip_address
 from typing import Any, get_args
 
@@ -252,6 +253,17 @@ def test_a_limit_is_told_once_in_a_burst_with_how_often(watched):
     assert watched.count("belljar_limits_reached_total", limit="handshakes") == 52
 
 
+def test_a_bug_is_told_without_quoting_anybody(watched, caplog):
+    for _ in range(5000):
+        watched.observer.bug_found(a_bug())
+    assert watched.count("belljar_bugs_total") == 5000
+    told = watched.told()
+    assert told[0]["event"] == "bug.found"
+    assert re.fullmatch(r"ValueError in test_observing.py:\d+", told[0]["error"])
+    assert len(told) < 2000
+    assert len(caplog.records) < 2000, "a sandbox that has found a bug cannot fill a disk with it"
+
+
 def test_a_limit_for_questions(watched):
     watched.observer.dns_limited("udp", "dns_per_second")
     assert watched.events() == ["limit.reached"]
@@ -283,8 +295,8 @@ def test_without_a_log_everything_is_counted_all_the_same():
 
 def a_bug() -> BaseException:
     try:
-        raise ZeroDivisionError("a secret")
-    except ZeroDivisionError as error:
+        return ValueError(int("a secret"))
+    except ValueError as error:
         return error
 
 

@@ -1,6 +1,7 @@
 """The system call filter, in an interpreter of the kernel's filter machine; sandboxes are tried in the kernel."""
 
 import errno
+import os
 import socket
 
 import pytest
@@ -13,7 +14,13 @@ AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 MACHINES = list(AUDIT)
 
 
-def run(program, number, arguments=(), architecture=None, machine="x86_64"):
+def run(
+    program: seccomp.Block,
+    number: int,
+    arguments: tuple[int, ...] = (),
+    architecture: int | None = None,
+    machine: str = "x86_64",
+) -> int:
     """Interpret a filter for one call."""
     values = {0: number, 4: AUDIT[machine] if architecture is None else architecture}
     values |= {16 + 8 * index: argument & 0xFFFFFFFF for index, argument in enumerate([*arguments, *[0] * 6][:6])}
@@ -38,8 +45,8 @@ def run(program, number, arguments=(), architecture=None, machine="x86_64"):
                 raise AssertionError(f"unknown instruction {code:#x}")
 
 
-def number(name, machine="x86_64"):
-    return getattr(NUMBERS[name], machine)
+def number(name: str, machine: str = "x86_64") -> int:
+    return int(getattr(NUMBERS[name], machine) or -1)
 
 
 @pytest.fixture(params=MACHINES)
@@ -52,7 +59,8 @@ def test_named_calls_fail_with_an_error_and_all_others_are_allowed(machine):
     expected = dict.fromkeys((*seccomp.REFUSED, *seccomp.DEBUGGING), ERRNO | errno.EPERM)
     expected |= dict.fromkeys(seccomp.ABSENT, ERRNO | errno.ENOSYS)
     by_number = {number(name, machine): answer for name, answer in expected.items()}
-    conditional = {number(name, machine) for name in ("socket", "socketpair", "clone", "unshare", "ioctl")}
+    by_argument = ("socket", "socketpair", "clone", "unshare", "ioctl", *seccomp.MODES, *seccomp.OPENING)
+    conditional = {number(name, machine) for name in by_argument}
     for call in set(range(600)) - conditional:
         assert run(program, call, machine=machine) == by_number.get(call, ALLOW), call
 
@@ -141,6 +149,23 @@ def test_nobody_types_into_a_terminal(machine):
     program = seccomp.instructions(machine=machine)
     for request in (0x5412, 0x541C):
         assert run(program, number("ioctl", machine), (0, request), machine=machine) == ERRNO | errno.EPERM
+
+
+@pytest.mark.parametrize("bits", [0o4000, 0o2000, 0o6000])
+def test_nobody_makes_a_set_user_id_program(machine, bits):
+    program = seccomp.instructions(machine=machine)
+    refused = ERRNO | errno.EPERM
+    for name, place in seccomp.MODES.items():
+        if (call := number(name, machine)) is not None:
+            assert run(program, call, (*[0] * place, bits | 0o755), machine=machine) == refused
+            assert run(program, call, (*[0] * place, 0o1777), machine=machine) == ALLOW
+    for name, place in seccomp.OPENING.items():
+        if (call := number(name, machine)) is not None:
+            for flags in (os.O_CREAT, os.O_TMPFILE, os.O_CREAT | os.O_EXCL | os.O_RDWR):
+                assert run(program, call, (*[0] * place, flags, bits | 0o755), machine=machine) == refused
+                assert run(program, call, (*[0] * place, flags, 0o644), machine=machine) == ALLOW
+            # Where no file is made, nobody has put anything sensible into the argument.
+            assert run(program, call, (*[0] * place, os.O_DIRECTORY, 0xFFFFFFFF), machine=machine) == ALLOW
 
 
 def test_a_debugger_may_trace_and_no_more(machine):

@@ -1,15 +1,17 @@
 """What a sandbox leaves behind that its user might run."""
 
+from pathlib import Path
+
 from belljar.sandbox.changes import runnable_changes
 
 
-def make_executable(path):
+def make_executable(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     path.chmod(0o755)
 
 
-def later_than(path):
+def later_than(path: Path) -> int:
     """Wait until the kernel's clock, which is coarse, has moved on; return the time it shows then."""
     marker = path.with_name("marker")
     while not marker.exists() or marker.stat().st_ctime_ns <= path.stat().st_ctime_ns:

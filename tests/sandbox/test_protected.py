@@ -1,5 +1,6 @@
 """Places from which the host's tools run code."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from belljar.sandbox.protected import existing, pinned
@@ -12,7 +13,7 @@ def make(root: Path, *names: str) -> None:
         path.touch()
 
 
-def names(root, found):
+def names(root: Path, found: Iterable[Path]) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in found)
 
 

@@ -4,9 +4,10 @@
 
 Nothing in it can reach the machine's real network, and that is checked when it starts. In the internet every address
 there is (except `addresses.BLACK_HOLE`) is a host that offers every service of `hosts.SERVICES`, so that a leak arrives
-somewhere, whatever its destination. The gateway's own namespace offers them too, on its own addresses. Both are
-witnesses: what reached a service is in `seen`, and what reached the internet at all is in `wire.contacts()`.
-Names are in `zone.ZONE`, and the nameserver at `addresses.RESOLVER` knows them.
+somewhere, whatever its destination; on one of them real servers can take their place (`machines`). The gateway's own
+namespace offers them too, on its own addresses. Both are witnesses: what reached a service is in `seen`, and what
+reached the internet at all is in `wire.contacts()`. Names are in `zone.ZONE`, and the nameserver at
+`addresses.RESOLVER` knows them.
 """
 
 from tests.universe.places import Place

@@ -15,6 +15,9 @@ OTHER_PUBLIC = "203.0.113.11"
 CDN = "203.0.113.20"
 """One address, two names."""
 
+MACHINE = "203.0.113.30"
+"""Where real servers can take the stand-ins' place."""
+
 EVIL = "203.0.113.99"
 EVIL_V6 = "2001:db8::99"
 PRIVATE = "10.9.0.1"

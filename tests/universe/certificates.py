@@ -24,6 +24,11 @@ class Certificates:
         context.sni_callback = self._choose
         return context
 
+    def write(self, path: Path, *names: str) -> None:
+        """Write a key and a certificate for names, for a program that takes a file."""
+        path.touch(mode=0o600)
+        self._authority.issue_cert(*names).private_key_and_cert_chain_pem.write_to_path(path)
+
     def client_context(self) -> ssl.SSLContext:
         """Return a context for a client that trusts this authority alone."""
         return ssl.create_default_context(cafile=self.path)

@@ -93,7 +93,14 @@ class Sandbox(Place):
             **variables,
         }
         return self.call(
-            subprocess.run, argv, env=environment, capture_output=True, text=True, check=False, timeout=3 * PATIENCE
+            subprocess.run,
+            argv,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=3 * PATIENCE,
         )
 
 

@@ -56,6 +56,7 @@ ZONE = {
     "one.cdn.test": at(addresses.CDN),
     "two.cdn.test": at(addresses.CDN),
     "*.wild.test": at(addresses.PUBLIC),
+    "*.machine.test": at(addresses.MACHINE),
     "evil.test": at(addresses.EVIL, addresses.EVIL_V6),
     "*.evil.test": at(addresses.EVIL),
     "nothing.test": Entry(),

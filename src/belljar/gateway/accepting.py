@@ -23,6 +23,7 @@ Handler = Callable[[Stream], Coroutine[Any, Any, None]]
 async def accept_for_ever(loop: Loop, jar: Jar, listener: socket.socket, handle: Handler) -> None:
     """Start a handler for each connection; refuse at once what is beyond the sandbox's limits."""
     watch = loop.watch(listener)
+    tune(listener)  # what it accepts will be like it
     while True:
         try:
             for _ in range(_BATCH):
@@ -42,7 +43,6 @@ async def accept_for_ever(loop: Loop, jar: Jar, listener: socket.socket, handle:
 def _stream(loop: Loop, accepted: socket.socket) -> Stream:
     try:
         accepted.setblocking(False)  # noqa: FBT003 - the standard library's interface
-        tune(accepted)
         return Stream(loop, accepted)
     except OSError:
         accepted.close()

@@ -16,7 +16,7 @@ import select
 import time
 from collections import deque
 from collections.abc import Callable
-from json import JSONEncoder
+from json.encoder import encode_basestring_ascii
 from typing import Final, Literal
 
 from belljar.gateway.events import EVENTS, VERSION, AuditLost, Event
@@ -26,7 +26,6 @@ QUEUE_LINES: Final = 4096
 
 _FLUSH_SECONDS: Final = 1.0
 _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_in_quotes: Final = JSONEncoder().encode
 _TEMPLATES: Final = {
     kind: f'{{"v":{VERSION},"time":"%s","event":"{name}","sandbox":%s'
     + "".join(f',"{field}":%s' for field in kind._fields)
@@ -138,7 +137,8 @@ async def keep_flushed(loop: Loop, log: AuditLog) -> None:
 
 def _to_json(value: str | float | list[str] | None) -> str:
     if isinstance(value, str):
-        return _in_quotes(value).replace("\x7f", "\\u007f")  # DEL is the one control character that JSON leaves alone
+        # DEL is the one control character that JSON leaves alone.
+        return encode_basestring_ascii(value).replace("\x7f", "\\u007f")
     if isinstance(value, list):
         return f"[{','.join(map(_to_json, value))}]"
     return "null" if value is None else repr(value)

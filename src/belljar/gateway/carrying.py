@@ -5,8 +5,9 @@ Theory of operation
 The upstream connection is made first and its bytes flow to the client at once, so that servers that speak first can.
 The client's own first bytes are held back until they have been read: a server name in TLS or a Host in HTTP that
 differs from the name that was decided ends the connection, and nothing of it has reached the server but, at most, a
-part of a line that no server can act on. HTTP in plain text goes on request by request (`http`); everything else is
-joined by a `Relay` and costs no coroutine any more.
+part of a line that no server can act on. The second hello of a TLS client is held to the same, if the server asks for
+one (`retrying`). HTTP in plain text goes on request by request (`http`); everything else is joined by a `Relay` and
+costs no coroutine any more.
 
 From the first "yes" on, the flow is among the sandbox's live flows, and a change of policy can cut it at any time.
 """
@@ -18,12 +19,20 @@ from belljar.gateway.denials import describe, say_goodbye
 from belljar.gateway.dialing import DeniedError
 from belljar.gateway.door import Door
 from belljar.gateway.events import Ending
-from belljar.gateway.firstbytes import FirstBytes, FirstBytesReader, HttpClient, OtherClient, read_first_bytes
+from belljar.gateway.firstbytes import (
+    FirstBytes,
+    FirstBytesReader,
+    HttpClient,
+    OtherClient,
+    TlsClient,
+    read_first_bytes,
+)
 from belljar.gateway.fronts import TRANSPARENT, Front
 from belljar.gateway.http import AnyHead, HttpRelay
 from belljar.gateway.jar import LiveFlow
 from belljar.gateway.loop import Cancelled
 from belljar.gateway.relay import Relay
+from belljar.gateway.retrying import read_second_hello, server_asks_for_retry
 from belljar.gateway.streams import Stream
 from belljar.policy import Flow, Verdict
 
@@ -60,13 +69,13 @@ async def deny(
     await _end_with(door, client, front.denial(verdict, door.jar.generation, said))
 
 
-async def first_bytes_within(door: Door, client: Stream, seconds: float) -> FirstBytes | None:
-    """Read what the client says first; None if it takes too long or has gone."""
+async def first_bytes_within(door: Door, client: Stream, seconds: float) -> FirstBytes:
+    """Read what the client says first; one that takes too long, or has gone, says nothing that tells anything."""
     try:
         with door.loop.timeout(seconds):
             return await read_first_bytes(client)
     except OSError:
-        return None
+        return OtherClient(b"", ended=False)
 
 
 async def _end_with(door: Door, client: Stream, message: bytes) -> None:
@@ -103,15 +112,21 @@ class _Carriage:
         relay = await self._connect()
         await self._client.write(self._front.connected)
         self._told_client = bool(self._front.connected)
-        if said is None:
+        if said is not None:
+            unpassed = said.received
+        else:
             relay.down.start()
-            said = self._said = await self._listen(relay)
+            said, unpassed = await self._listen(relay)
+            self._said = said
         self._check(claimed_by(self._live.flow, said))
         self._tell_observer()
         if isinstance(said, HttpClient):
             await self._run_http(relay, said)
+        elif isinstance(said, TlsClient):
+            await self._run_tls(relay, said, unpassed)
         else:
-            await self._join(relay, said)
+            await _pass_on(relay, unpassed)
+            self._join(relay, said)
 
     async def _connect(self) -> Relay:
         door = self._door
@@ -122,17 +137,17 @@ class _Carriage:
         self._check(flow)  # with its addresses, by the policy of now: it may be another one than before the dial
         return relay
 
-    async def _listen(self, relay: Relay) -> FirstBytes:
-        """Read what the client says first, and pass on what may be passed on before it is complete."""
+    async def _listen(self, relay: Relay) -> tuple[FirstBytes, bytes]:
+        """Read what the client says first, and pass on what may be before it is complete; return what may not."""
         reader = FirstBytesReader()
         while (said := reader.feed(await self._client.read())) is None and reader.is_harmless:
-            await _pass_on(relay, bytes(reader.received))
+            await _pass_on(relay, reader.take())
         if said is None:  # half a sentence, which is held back, and so has to be complete before long
             jar = self._door.jar
             with jar.handshake(), self._door.loop.timeout(jar.limits.first_bytes_seconds):
                 while said is None:
                     said = reader.feed(await self._client.read())
-        return said
+        return said, reader.take()
 
     async def _run_http(self, relay: Relay, said: HttpClient) -> None:
         if relay.down.bytes or relay.down.finished:
@@ -141,8 +156,22 @@ class _Carriage:
         self._http = HttpRelay(self._door.loop, relay, self._check_request)
         await self._http.run(said)
 
-    async def _join(self, relay: Relay, said: FirstBytes) -> None:
-        await _pass_on(relay, said.received)
+    async def _run_tls(self, relay: Relay, said: TlsClient, unpassed: bytes) -> None:
+        """Pass on a hello, and the second one, if the server asks for it and it names nobody else."""
+        relay.down.pause()
+        await _pass_on(relay, unpassed.removesuffix(said.trailing))
+        behind = said.trailing
+        with self._door.loop.timeout(self._door.jar.limits.dial_seconds):
+            if await server_asks_for_retry(self._door.loop, relay.upstream):
+                relay.down.start()
+                second = await read_second_hello(self._client, said)
+                self._check(claimed_by(self._live.flow, second))
+                behind = second.received
+        await _pass_on(relay, behind)
+        relay.down.start()
+        self._join(relay, said)
+
+    def _join(self, relay: Relay, said: FirstBytes) -> None:
         if isinstance(said, OtherClient) and said.ended:
             relay.upstream.end()
         if not relay.down.bytes and not relay.down.finished:
@@ -161,8 +190,10 @@ class _Carriage:
 
     def _tell_observer(self) -> None:
         """Have it on record that the flow is allowed and connected, once."""
+        if self._told_observer:
+            return
         verdict = self._door.jar.decide(self._live.flow)
-        if verdict.allowed and not self._told_observer:
+        if verdict.allowed:
             self._told_observer = True
             self._door.jar.observer.flow_allowed(verdict)
 
@@ -212,6 +243,7 @@ class _Carriage:
         self._ended = True
         flow, relay = self._live.flow, self._relay
         self._door.jar.flows.discard(self._live)
+        self._live.let_go()
         if flow.name is not None:
             self._door.jar.names.release(flow.name)
         if relay is not None:
@@ -230,7 +262,6 @@ class _Carriage:
             self._door.jar.observer.flow_failed(flow, up, down, seconds, self._error)
 
 
-async def _pass_on(relay: Relay, received: bytes) -> None:
-    """Pass on what has not been so far, of all that the client has sent."""
-    passed, relay.up.bytes = relay.up.bytes, len(received)
-    await relay.upstream.write(received[passed:])
+async def _pass_on(relay: Relay, data: bytes) -> None:
+    relay.up.bytes += len(data)
+    await relay.upstream.write(data)

@@ -12,6 +12,8 @@ from belljar.wire.httptarget import TargetForm
 from belljar.wire.outcome import Refuse
 
 _HTTP2: Final = "HTTP/2 in plain text, on which every request can name another host"
+_PROXY_PROTOCOL: Final = b"PROXY "
+_ANOTHER_CONNECTION: Final = "the PROXY protocol, behind which another protocol begins"
 _TUNNEL: Final = "CONNECT asks a server that is no proxy of the sandbox's for a tunnel"
 
 
@@ -32,6 +34,8 @@ def claimed_by(flow: Flow, said: FirstBytes) -> Flow:
         return replace(flow, claimed=said.hello.server_name)
     if isinstance(said, HttpClient):
         return claimed_by_request(flow, said.head)
+    if said.received.startswith(_PROXY_PROTOCOL):
+        raise DeniedError(_refused(flow, _ANOTHER_CONNECTION))
     return flow
 
 

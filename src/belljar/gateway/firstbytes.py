@@ -1,6 +1,7 @@
 """What a client says first: whom it wants, in TLS or in HTTP, or neither.
 
-The bytes are kept, because they are forwarded once the destination is settled. Nothing is forwarded before.
+The bytes are kept, because they are forwarded once the destination is settled. What no server can act on may be
+forwarded before, and is forgotten then if there is much of it.
 """
 
 from dataclasses import dataclass
@@ -9,7 +10,9 @@ from typing import TypeAlias
 from belljar.gateway.streams import Stream
 from belljar.wire.clienthello import ClientHello, ClientHelloParser
 from belljar.wire.httphead import Http2Preface, RequestHead, RequestHeadParser
+from belljar.wire.longlines import LongLine
 from belljar.wire.outcome import NEED_MORE, Fault, NeedMore, Refuse
+from belljar.wire.postgres import Prelude
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,8 @@ class TlsClient:
 
     received: bytes
     hello: ClientHello | Refuse
+    trailing: bytes
+    """What stands behind the hello in what was received."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,30 +48,35 @@ class FirstBytesReader:
     """Reads the client's bytes until it is clear what it speaks and whom it wants."""
 
     def __init__(self) -> None:
-        self.received = bytearray()
+        self._received = bytearray()
+        self._passed = 0
+        self._prelude, self._line = Prelude(), LongLine()
         self._tls, self._http = ClientHelloParser(), RequestHeadParser()
         self._hello: ClientHello | NeedMore | Refuse = NEED_MORE
         self._head: RequestHead | Http2Preface | NeedMore | Refuse = NEED_MORE
 
     def feed(self, data: bytes) -> FirstBytes | None:
         """Take the next bytes, none for the end of the stream; return the answer once there is one."""
-        self.received += data
+        self._received += data
         if not data:
             head = self._http.end()
             if not _is(head, Fault.NOT_HTTP):
-                return HttpClient(bytes(self.received), head)
-            return OtherClient(bytes(self.received), ended=True)
+                return HttpClient(bytes(self._received), head)
+            return OtherClient(bytes(self._received), ended=True)
+        data = self._prelude.feed(data)
+        if not data:
+            return None
         if self._hello is NEED_MORE:
             self._hello = self._tls.feed(data)
             if self._hello is not NEED_MORE and not _is(self._hello, Fault.NOT_TLS):
-                return TlsClient(bytes(self.received), self._hello)
+                return TlsClient(bytes(self._received), self._hello, self._tls.trailing)
         if self._head is NEED_MORE:
-            self._head = self._http.feed(data)
+            self._head = self._http.feed(self._line.feed(data))
             if self._head is not NEED_MORE and not _is(self._head, Fault.NOT_HTTP):
-                return HttpClient(bytes(self.received), self._head)
+                return HttpClient(bytes(self._received), self._head)
         if self._hello is NEED_MORE or self._head is NEED_MORE:
             return None
-        return OtherClient(bytes(self.received), ended=False)
+        return OtherClient(bytes(self._received), ended=False)
 
     @property
     def is_harmless(self) -> bool:
@@ -75,14 +85,30 @@ class FirstBytesReader:
         Any word can be the method of a request, so a text is known not to be HTTP only when its first line is
         complete. A protocol that waits for an answer to less than a line must not wait for ever.
         """
-        return self._hello is not NEED_MORE and b"\r" not in self.received and b"\n" not in self.received
+        if not self._prelude.ended:
+            return True
+        return self._hello is not NEED_MORE and b"\r" not in self._received and b"\n" not in self._received
+
+    @property
+    def names_nobody(self) -> bool:
+        """Whether what comes next cannot name anybody to whoever is not connected with the server already."""
+        return self._line.is_long or self._prelude.is_complete
+
+    def take(self) -> bytes:
+        """Return what has not been taken so far, to be passed on."""
+        taken = bytes(self._received[self._passed :])
+        if self._line.is_long:
+            self._received.clear()
+        self._passed = len(self._received)
+        return taken
 
 
 async def read_first_bytes(client: Stream) -> FirstBytes:
-    """Read until there is an answer. Raises OSError."""
+    """Read until there is an answer, or it is clear that there will be none. Raises OSError."""
     reader = FirstBytesReader()
     while (answer := reader.feed(await client.read())) is None:
-        pass
+        if reader.names_nobody:
+            return OtherClient(reader.take(), ended=False)
     return answer
 
 

@@ -132,15 +132,19 @@ class HttpRelay:
                 await self._pass_on(raw + data[:own])
                 if body.ended or not self._in_step:
                     break
-                raw, data = b"", await self._relay.client.read()
-                if not data:
-                    raise ConnectionResetError("the request breaks off")
+                raw, data = b"", await self._more_of_the_body()
         except Exception as error:  # noqa: BLE001 - raised where the response is waited for
             if waiting is not None:
                 waiting.throw(error)
             return
         self._unread = data[own:]
         self._watch_waiting_client()
+
+    async def _more_of_the_body(self) -> bytes:
+        data = await self._relay.client.read()
+        if not data:
+            raise ConnectionResetError("the request breaks off")
+        return data
 
     async def _pass_on(self, data: bytes) -> None:
         """Send to the server; one that takes no more may still have an answer."""
@@ -152,16 +156,22 @@ class HttpRelay:
             self._in_step = False
 
     def _watch_waiting_client(self) -> None:
-        """Pass on that a client has ended its side, which may be all it does when it loses patience."""
-        client, server = self._relay.client, self._relay.upstream
+        """Look after a client that waits: it may have gone, or have ended its side, which is passed on."""
+        self._relay.client.watch.on_readable = self._look_after_client
+        self._look_after_client()
 
-        def look() -> None:
-            if not self._unread and _has_ended(client):
-                client.watch.on_readable = None
-                server.end()
-
-        client.watch.on_readable = look
-        look()
+    def _look_after_client(self) -> None:
+        client = self._relay.client
+        try:
+            ended = not client.socket.recv(1, MSG_PEEK)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._relay.abort()
+            return
+        if ended and not self._unread:
+            client.watch.on_readable = None
+            self._relay.upstream.end()
 
     async def _pass_response(self, head: RequestHead) -> h11.Connection:
         response = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_RESPONSE_HEAD)
@@ -194,13 +204,6 @@ class HttpRelay:
         await self._pass_on(self._unread)
         self._relay.down.start()
         self._relay.up.start()
-
-
-def _has_ended(stream: Stream) -> bool:
-    try:
-        return not stream.socket.recv(1, MSG_PEEK)
-    except OSError:  # nothing yet, or a reset, which is noticed elsewhere
-        return False
 
 
 def _has_something(stream: Stream) -> bool:

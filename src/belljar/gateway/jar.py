@@ -15,6 +15,7 @@ from belljar.gateway.wildcards import WildcardBudget
 from belljar.policy import CompiledPolicy, Flow, Verdict, decide
 
 _DESCRIPTORS_PER_CONNECTION: Final = 2
+_REMEMBERED_VERDICTS: Final = 1024
 _MORE_TO_DIAL: Final = 1  # questions to a name server, and attempts to connect, come in pairs
 
 
@@ -56,6 +57,14 @@ class LiveFlow:
         self.cut = cut
         self.end = end
 
+    def let_go(self) -> None:
+        """Forget who could be asked to cut or to end the flow: it has ended."""
+        self.cut, self.end = _nothing, _nothing
+
+
+def _nothing(*_: object) -> None:
+    pass
+
 
 @dataclass(slots=True)
 class Jar:
@@ -75,6 +84,10 @@ class Jar:
     udp_waiting_bytes: int = 0
     descriptors: Share = field(default_factory=lambda: Share(Budget()))
     wildcards: WildcardBudget = field(init=False)
+    _verdicts: dict[Flow, Verdict] = field(default_factory=dict)
+    """What the policy has said so far: a connection asks several times, and there are many to the same destination."""
+
+    _verdicts_by: CompiledPolicy | None = None
 
     def __post_init__(self) -> None:
         self.wildcards = WildcardBudget(self.limits.names_under_wildcard)
@@ -125,7 +138,13 @@ class Jar:
 
     def decide(self, flow: Flow) -> Verdict:
         """Decide a flow by the policy of this moment."""
-        return decide(self.policy, flow)
+        if self._verdicts_by is not self.policy or len(self._verdicts) >= _REMEMBERED_VERDICTS:
+            self._verdicts_by = self.policy
+            self._verdicts.clear()
+        verdict = self._verdicts.get(flow)
+        if verdict is None:
+            verdict = self._verdicts[flow] = decide(self.policy, flow)
+        return verdict
 
     def admits_name(self, verdict: Verdict) -> bool:
         """Tell whether an allowed name may be looked up: under a wildcard, only so many different ones may."""

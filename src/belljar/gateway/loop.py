@@ -26,7 +26,6 @@ import select
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import contextmanager
 from itertools import count
 from types import coroutine
 from typing import Any, Final, Protocol
@@ -151,6 +150,21 @@ class Task:
             self._loop.on_crash(error)
 
 
+class Timeout:
+    """A block that may take so long."""
+
+    __slots__ = ("_loop", "_seconds", "_task", "_timer")
+
+    def __init__(self, loop: "Loop", task: Task, seconds: float) -> None:
+        self._loop, self._task, self._seconds = loop, task, seconds
+
+    def __enter__(self) -> None:
+        self._timer = self._loop.call_later(self._seconds, lambda: self._task.throw_now(TimeoutError()))
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+
 @coroutine
 def _suspend(unwait: Callable[[], None]) -> Generator[Callable[[], None], None, None]:
     """Wait until somebody wakes the task; `unwait` undoes what was arranged for that."""
@@ -184,8 +198,9 @@ class Loop:
     def unwatch(self, source: HasFileno) -> None:
         """Forget a descriptor that is about to be closed."""
         fd = source.fileno()
-        if self._watches.pop(fd, None) is not None:
+        if (watch := self._watches.pop(fd, None)) is not None:
             self._epoll.unregister(fd)
+            watch.on_readable = watch.on_writable = watch.on_error = None
 
     def _watch_fd(self, fd: int) -> Watch:
         self._epoll.register(fd, _BOTH)
@@ -246,15 +261,9 @@ class Loop:
             raise task.error
         return task.result
 
-    @contextmanager
-    def timeout(self, seconds: float) -> Generator[None, None, None]:
+    def timeout(self, seconds: float) -> "Timeout":
         """Raise TimeoutError in this task if the block takes longer."""
-        task = self._current()
-        timer = self.call_later(seconds, lambda: task.throw_now(TimeoutError()))
-        try:
-            yield
-        finally:
-            timer.cancel()
+        return Timeout(self, self._current(), seconds)
 
     def _current(self) -> Task:
         if self.current is None:

@@ -28,6 +28,11 @@ def original_destination(accepted: socket.socket) -> Endpoint:
     return Endpoint(IPv6Address(address), port)
 
 
+def is_to(accepted: socket.socket, destination: Endpoint) -> bool:
+    """Tell whether our side of a connection is this very destination."""
+    return destination.port == accepted.getsockname()[1] and destination == own_address(accepted)
+
+
 def own_address(accepted: socket.socket) -> Endpoint:
     """Return the address of our side of a connection."""
     name = accepted.getsockname()

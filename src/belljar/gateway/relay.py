@@ -29,10 +29,10 @@ _NO_PIPE_SECONDS: Final = 0.05
 class Pump:
     """One direction of a relay."""
 
-    __slots__ = ("_in_pipe", "_pipe", "_relay", "_resuming", "_sink", "_source", "bytes", "finished")
+    __slots__ = ("_in_pipe", "_pipe", "_pipes", "_relay", "_resuming", "_sink", "_source", "bytes", "finished")
 
-    def __init__(self, relay: "Relay", source: Stream, sink: Stream) -> None:
-        self._relay, self._source, self._sink = relay, source, sink
+    def __init__(self, relay: "Relay", pipes: Pipes, source: Stream, sink: Stream) -> None:
+        self._relay, self._pipes, self._source, self._sink = relay, pipes, source, sink
         self._pipe: Pipe | None = None
         self._in_pipe = 0
         self._resuming = False
@@ -40,8 +40,7 @@ class Pump:
         self.finished = False
 
     def start(self) -> None:
-        """Begin, and go on whenever there is something to read or room to write."""
-        self._source.watch.on_readable = self._sink.watch.on_writable = self.run
+        """Begin, and go on whenever there is something to read, or room to write what was read."""
         self._source.watch.on_error = self._source_is_broken
         self.run()
 
@@ -59,7 +58,7 @@ class Pump:
                     return
                 self._empty()
         except BlockingIOError:
-            return
+            self._wait()
         except NoPipeError:
             self._resuming = True
             self._relay.loop.call_later(_NO_PIPE_SECONDS, self._resume)
@@ -70,7 +69,13 @@ class Pump:
             self._relay.loop.call_soon(self._resume)
         finally:
             if not self._in_pipe:
-                self.release()
+                self._release()
+
+    def _wait(self) -> None:
+        """Wait for the sink while there are bytes for it, else for the source."""
+        stuck = self._in_pipe > 0
+        self._source.watch.on_readable = None if stuck else self.run
+        self._sink.watch.on_writable = self.run if stuck else None
 
     def _resume(self) -> None:
         self._resuming = False
@@ -81,7 +86,7 @@ class Pump:
         if self._in_pipe:
             return True
         if self._pipe is None:
-            self._pipe = self._relay.pipes.borrow()
+            self._pipe = self._pipes.borrow()
         self._in_pipe = os.splice(self._source.fileno(), self._pipe.write_end, PIPE_BYTES, flags=_FLAGS)
         if not self._in_pipe:
             self._finish()
@@ -96,37 +101,44 @@ class Pump:
     def _finish(self) -> None:
         self.finished = True
         self._source.watch.on_readable = self._sink.watch.on_writable = None
-        self._sink.end()
-        self._relay.one_is_finished()
+        self._relay.pass_on_end(self._sink)
 
     def _source_is_broken(self) -> None:
         if self.finished or self._in_pipe:
             self._relay.abort()
 
-    def release(self) -> None:
+    def end(self) -> None:
+        """Do nothing more, and let go of everything."""
+        self.finished = True
+        self._release()
+        del self._relay  # or it would take a garbage collection to be rid of both
+
+    def _release(self) -> None:
         """Give the pipe back."""
         if self._pipe is not None:
-            self._relay.pipes.give_back(self._pipe, empty=not self._in_pipe)
+            self._pipes.give_back(self._pipe, empty=not self._in_pipe)
             self._pipe = None
 
 
 class Relay:
     """Two connections joined to one."""
 
-    __slots__ = ("_ended", "client", "down", "loop", "on_end", "pipes", "up", "upstream")
+    __slots__ = ("_ended", "client", "down", "loop", "on_end", "up", "upstream")
 
     def __init__(self, loop: Loop, pipes: Pipes, client: Stream, upstream: Stream) -> None:
-        self.loop, self.pipes = loop, pipes
+        self.loop = loop
         self.client, self.upstream = client, upstream
-        self.up = Pump(self, client, upstream)
-        self.down = Pump(self, upstream, client)
+        self.up = Pump(self, pipes, client, upstream)
+        self.down = Pump(self, pipes, upstream, client)
         self.on_end: Callable[[], None] = _nothing
         self._ended = False
 
-    def one_is_finished(self) -> None:
-        """Close both connections in an orderly way once both directions have ended."""
+    def pass_on_end(self, sink: Stream) -> None:
+        """Tell one side that the other will not say more; close both in an orderly way if both have said that."""
         if self.up.finished and self.down.finished:
             self._end()
+        else:
+            sink.end()
 
     def close(self) -> None:
         """Close both connections in an orderly way; for whoever has moved the bytes without pumps."""
@@ -143,9 +155,8 @@ class Relay:
         if self._ended:
             return
         self._ended = True
-        for pump in (self.up, self.down):
-            pump.finished = True
-            pump.release()
+        self.up.end()
+        self.down.end()
         self.client.close()
         self.upstream.close()
         self.on_end()

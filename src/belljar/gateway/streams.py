@@ -95,7 +95,7 @@ class Stream:
 
 
 def tune(connected: socket.socket) -> None:
-    """Set up a socket for relaying: no delay is added, and a peer that has vanished is noticed."""
+    """Set up a connection, or a listener and so all it accepts: without delay, and a peer that vanishes is noticed."""
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for level, option, value in _KEEPALIVE:
         connected.setsockopt(level, option, value)
@@ -111,8 +111,9 @@ async def connect(loop: Loop, address: Address, port: int) -> Stream:
     except OSError:
         dialled.close()
         raise
+    where = (str(address), port)
     try:
-        while (status := dialled.connect_ex((str(address), port))) in _CONNECTING:
+        while (status := dialled.connect_ex(where)) in _CONNECTING:
             await loop.writable(stream.watch)
     except BaseException:
         stream.close()

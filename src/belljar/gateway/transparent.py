@@ -10,7 +10,7 @@ from belljar.gateway.carrying import carry, deny, first_bytes_within
 from belljar.gateway.claims import named_host
 from belljar.gateway.door import Door
 from belljar.gateway.firstbytes import FirstBytes
-from belljar.gateway.origin import Endpoint, original_destination, own_address
+from belljar.gateway.origin import Endpoint, is_to, original_destination
 from belljar.gateway.streams import Stream
 from belljar.policy import Flow, Reason, Verdict, to_name
 
@@ -36,7 +36,7 @@ def _destination(client: Stream) -> Endpoint | None:
         destination = original_destination(client.socket)
     except OSError:
         return None
-    return destination if destination != own_address(client.socket) else None
+    return None if is_to(client.socket, destination) else destination
 
 
 async def _identify(door: Door, client: Stream, destination: Endpoint) -> tuple[Flow, Verdict, FirstBytes | None]:
@@ -45,7 +45,7 @@ async def _identify(door: Door, client: Stream, destination: Endpoint) -> tuple[
     if verdict.reason is not Reason.NOT_ALLOWED_ADDRESS:
         return flow, verdict, None
     said = await first_bytes_within(door, client, door.jar.limits.first_bytes_seconds)
-    if said is not None and (claimed := named_host(said)) is not None:
+    if (claimed := named_host(said)) is not None:
         flow = to_name(claimed, destination.port)
         verdict = door.decide(flow)
     return flow, verdict, said

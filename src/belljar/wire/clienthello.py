@@ -13,7 +13,7 @@ in any number of pieces. Two layers are peeled off, the outer one as the bytes c
 The answer depends on the bytes alone, not on how they were cut. So nothing behind the last record of the
 hello is looked at: early data, a change_cipher_spec for middleboxes or anything else is for the server to
 judge, and changes nothing about what this hello asks for. (A server that answers with a HelloRetryRequest
-gets a second hello, and OpenSSL takes the name from that one; it is not this parser's to see.) Bytes behind
+gets a second hello, and OpenSSL takes the name from that one; `retryhello` reads it.) Bytes behind
 the hello *inside* its last record are refused: no client sends a second message there (RFC 8446, 5.1), and
 servers differ in what they make of one.
 
@@ -85,6 +85,11 @@ class ClientHelloParser:
     def received(self) -> bytes:
         """Every byte fed, up to and including the piece that brought the answer: what to replay upstream."""
         return bytes(self._received)
+
+    @property
+    def trailing(self) -> bytes:
+        """What came behind the hello in the piece that completed it."""
+        return bytes(self._received[self._position :])
 
     def feed(self, data: bytes) -> ClientHello | NeedMore | Refuse:
         """Take the next piece of the stream. Once there is an answer, it stays, and pieces are not kept."""

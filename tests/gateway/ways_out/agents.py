@@ -1,5 +1,6 @@
 """An agent in a sandbox: every door it can try, and what the witnesses say about it."""
 
+import errno
 import json
 import socket
 import ssl
@@ -28,7 +29,7 @@ WEB_DOORS = [*TUNNELS, "absolute", "absolute6"]
 """Those for HTTP in plain text: there is one more."""
 
 
-class TurnedAway(Exception):
+class TurnedAwayError(Exception):
     """A proxy said no: the code of SOCKS, or the answer in HTTP."""
 
     def __init__(self, answer: Any) -> None:
@@ -61,7 +62,7 @@ class Agent:
     # Doors.
 
     def dial(self, host: str, port: int, door: str = "direct") -> socket.socket:
-        """Connect to a name or an address through a door. Raises OSError or TurnedAway."""
+        """Connect to a name or an address through a door. Raises OSError or TurnedAwayError."""
         kind, six = door.removesuffix("6"), door.endswith("6")
         if kind == "direct":
             return self.sandbox.connect(host if is_address(host) else self.address_of(host, six=six), port)
@@ -74,13 +75,30 @@ class Agent:
         return next(address for address in found if (":" in address) == six)
 
     def say(self, host: str, port: int, data: bytes, door: str = "direct") -> bytes:
-        """Connect, say something, and return everything that comes back. Raises OSError or TurnedAway."""
+        """Connect, say something, and return everything that comes back. Raises OSError or TurnedAwayError."""
         with self.dial(host, port, door) as client:
             client.sendall(data)
             return received(client)
 
+    def is_reset(self, host: str, port: int, data: bytes = b"\0hello", door: str = "direct") -> bool:
+        """Tell whether a connection is reset when something is said on it, or at the end of nothing."""
+        try:
+            with self.dial(host, port, door) as client:
+                if data:
+                    client.sendall(data)
+                else:
+                    client.shutdown(socket.SHUT_WR)
+                client.recv(1)
+        except ConnectionError:
+            return True
+        except OSError as error:
+            if error.errno != errno.ENOTCONN:  # it was reset before it could be ended
+                raise
+            return True
+        return False
+
     def get(self, host: str, target: str = "/", *, port: int = 80, door: str = "direct", called: str = "") -> Page:
-        """Ask for a page. `called` is what the request calls the host. Raises OSError or TurnedAway."""
+        """Ask for a page. `called` is what the request calls the host. Raises OSError or TurnedAwayError."""
         if door.startswith("absolute"):
             with self.sandbox.connect("::1" if door.endswith("6") else "127.0.0.1", 3128) as proxy:
                 where = authority(called or host, port, default=80)
@@ -89,7 +107,7 @@ class Agent:
             return request(client, target, authority(called or host, port, default=80))
 
     def handshake(self, host: str, name: str | None, *, port: int = 443, door: str = "direct") -> ssl.SSLSocket:
-        """Make a TLS connection and ask for a server name, or for none. Raises OSError or TurnedAway."""
+        """Make a TLS connection and ask for a server name, or for none. Raises OSError or TurnedAwayError."""
         context = self.universe.certificates.client_context()
         context.check_hostname = name is not None
         client = self.dial(host, port, door)
@@ -216,7 +234,7 @@ class _Rest:
 
 
 def ask_for_tunnel(proxy: socket.socket, host: str, port: int) -> socket.socket:
-    """Ask an HTTP proxy for a tunnel. Raises TurnedAway."""
+    """Ask an HTTP proxy for a tunnel. Raises TurnedAwayError."""
     where = authority(host, port)
     proxy.sendall(f"CONNECT {where} HTTP/1.1\r\nHost: {where}\r\n\r\n".encode("latin-1"))
     head = read_head(proxy)
@@ -227,11 +245,11 @@ def ask_for_tunnel(proxy: socket.socket, host: str, port: int) -> socket.socket:
         response.begin()
         page = Page(response.status, response.headers.get("content-type"), response.read())
         assert proxy.recv(1) == b""  # a proxy that has said no says nothing more
-    raise TurnedAway(page)
+    raise TurnedAwayError(page)
 
 
 def ask_socks(proxy: socket.socket, host: str | bytes, port: int) -> socket.socket:
-    """Ask a SOCKS5 proxy for a connection. Raises TurnedAway."""
+    """Ask a SOCKS5 proxy for a connection. Raises TurnedAwayError."""
     proxy.sendall(b"\5\1\0")
     assert proxy.recv(2) == b"\5\0"
     if isinstance(host, str) and is_address(host):
@@ -246,12 +264,14 @@ def ask_socks(proxy: socket.socket, host: str | bytes, port: int) -> socket.sock
         return proxy
     with proxy:
         assert proxy.recv(1) == b""
-    raise TurnedAway(reply[1])
+    raise TurnedAwayError(reply[1])
 
 
 @contextmanager
-def scripted_server(universe: Universe, script: Callable[[socket.socket], Any], port: int = 8080) -> Iterator[Future[Any]]:
-    """Run a server in the internet that does as it is told with one connection; the result is what the script returns."""
+def scripted_server(
+    universe: Universe, script: Callable[[socket.socket], Any], port: int = 8080
+) -> Iterator[Future[Any]]:
+    """Run a server in the internet that does as it is told with one connection, and returns what it was told to."""
     with universe.internet.call(socket.create_server, ("0.0.0.0", port)) as listener:
         listener.settimeout(PATIENCE)
 

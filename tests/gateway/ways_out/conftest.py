@@ -61,4 +61,5 @@ def shared_sandbox(serving):
 @pytest.fixture
 def agent(serving, universe, shared_sandbox, log):
     """An agent in a sandbox with ordinary grants, which the tests of a module share."""
-    return Agent(serving, *shared_sandbox, log)
+    sandbox, jar = shared_sandbox
+    return Agent(serving, sandbox, jar, log)

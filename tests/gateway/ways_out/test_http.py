@@ -7,8 +7,9 @@ import threading
 
 import pytest
 
-from tests.gateway.ways_out.agents import TUNNELS, WEB_DOORS, answer, read_head, received, request, scripted_server
+from tests.gateway.ways_out.agents import TUNNELS, WEB_DOORS, answer, read_head, request, scripted_server
 from tests.universe import addresses
+from tests.universe.clients import received
 
 GET = b"GET %b HTTP/1.1\r\nHost: v4.test:8080\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: v4.test:8080\r\nContent-Length: 1000000\r\n\r\n"
@@ -134,7 +135,7 @@ def test_a_websocket(agent, door):
         upgrade = "Host: plain.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
         client.sendall(f"GET {target} HTTP/1.1\r\n{upgrade}".encode() + b"early ")
         assert read_head(client).startswith(b"HTTP/1.1 101 ")
-        client.sendall(b"\x81\x00GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n")  # no longer HTTP, and the server's business
+        client.sendall(b"\x81\x00GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n")  # the server's business, from here on
         client.shutdown(socket.SHUT_WR)
         assert received(client) == b"early \x81\x00GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"
 
@@ -289,7 +290,8 @@ def test_a_server_that_is_not_there(agent, door):
 
 def test_bytes_are_counted(agent):
     with agent.dial("plain.test", 80) as client:
-        first, second = b"GET / HTTP/1.1\r\nHost: plain.test\r\n\r\n", b"GET /chunked HTTP/1.1\r\nHost: plain.test\r\n\r\n"
+        first = b"GET / HTTP/1.1\r\nHost: plain.test\r\n\r\n"
+        second = b"GET /chunked HTTP/1.1\r\nHost: plain.test\r\n\r\n"
         client.sendall(first[:9])
         client.sendall(first[9:] + second)
         client.shutdown(socket.SHUT_WR)

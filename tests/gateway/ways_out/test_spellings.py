@@ -6,8 +6,9 @@ import dns.message
 import dns.query
 import pytest
 
-from tests.gateway.ways_out.agents import TurnedAway, ask_socks, received
+from tests.gateway.ways_out.agents import TurnedAwayError, ask_socks
 from tests.universe import addresses
+from tests.universe.clients import received
 from tests.wire.hellos import hello, server_name
 
 DECEPTIVE = {
@@ -58,11 +59,9 @@ ADDRESSES = {
 DECEPTIVE |= ADDRESSES
 
 
-@pytest.mark.parametrize(
-    "name", (DECEPTIVE | IN_HTTP_SOMETHING_ELSE).values(), ids=DECEPTIVE | IN_HTTP_SOMETHING_ELSE
-)
+@pytest.mark.parametrize("name", (DECEPTIVE | IN_HTTP_SOMETHING_ELSE).values(), ids=DECEPTIVE | IN_HTTP_SOMETHING_ELSE)
 def test_in_socks(agent, name):
-    with pytest.raises(TurnedAway) as denied:
+    with pytest.raises(TurnedAwayError) as denied:
         ask_socks(agent.sandbox.connect("127.0.0.1", 1080), name, 80)
     assert denied.value.answer in (1, 2)
     assert agent.reason() in ("protocol_refused", "not_allowed_domain", "not_allowed_address")
@@ -119,7 +118,7 @@ def test_other_spellings_of_a_denied_name_are_denied(agent, name):
     with pytest.raises(socket.gaierror):
         agent.dial(name, 80)
     for door in ("connect", "socks"):
-        with pytest.raises(TurnedAway):
+        with pytest.raises(TurnedAwayError):
             agent.dial(name, 80, door)
     assert agent.reached_nobody()
     assert agent.works()

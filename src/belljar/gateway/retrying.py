@@ -1,0 +1,35 @@
+"""TLS servers that ask for a second hello, and take the name from that.
+
+Nothing that stands behind the first hello is passed on before the server has answered: it could be the second one.
+"""
+
+from belljar.gateway.firstbytes import TlsClient
+from belljar.gateway.loop import Loop
+from belljar.gateway.streams import Stream
+from belljar.wire.outcome import NEED_MORE
+from belljar.wire.retryhello import ANSWER_BYTES, RetriedHelloParser, asks_for_retry
+
+
+async def server_asks_for_retry(loop: Loop, upstream: Stream) -> bool:
+    """Look at the server's answer to a hello, and leave it where it is. Raises OSError."""
+    seen = await upstream.peek(ANSWER_BYTES)
+    while (answer := asks_for_retry(seen)) is NEED_MORE and seen:
+        await loop.readable(upstream.watch)
+        more = await upstream.peek(ANSWER_BYTES)
+        if len(more) == len(seen):  # the end
+            return False
+        seen = more
+    return answer is True
+
+
+async def read_second_hello(client: Stream, first: TlsClient) -> TlsClient:
+    """Read what a client says when it was asked for another hello. Raises OSError."""
+    parser, received = RetriedHelloParser(), first.trailing
+    answer = parser.feed(received)
+    while answer is NEED_MORE:
+        data = await client.read()
+        if not data:
+            raise ConnectionResetError("the client does not repeat its hello")
+        received += data
+        answer = parser.feed(data)
+    return TlsClient(received, answer, b"")

@@ -1,0 +1,40 @@
+"""What PostgreSQL's clients say before TLS: may I?
+
+Eight bytes ask the server for encryption, it answers with one, and then comes the ClientHello. There are services that
+have one address for all of their customers and tell them apart by its server name; so it has to be looked at here as
+well. What asks for encryption names nobody, and can be passed on before.
+"""
+
+from typing import Final
+
+_REQUESTS: Final = (bytes.fromhex("0000000804d2162f"), bytes.fromhex("0000000804d21630"))
+"""For TLS, and for encryption by GSSAPI, which is what is asked for first where both are possible."""
+
+_SIZE: Final = 8
+
+
+class Prelude:
+    """Takes the requests for encryption off the start of a stream."""
+
+    __slots__ = ("_undecided", "ended", "is_complete")
+
+    def __init__(self) -> None:
+        self._undecided = b""
+        self.ended = False
+        """Whether something else has come."""
+        self.is_complete = False
+        """Whether there was a request, so that the client waits for an answer."""
+
+    def feed(self, data: bytes) -> bytes:
+        """Take the next piece; return what belongs to something else."""
+        if self.ended:
+            return data
+        self._undecided += data
+        while self._undecided[:_SIZE] in _REQUESTS:
+            self._undecided = self._undecided[_SIZE:]
+            self.is_complete = True
+        if any(request.startswith(self._undecided) for request in _REQUESTS):
+            return b""
+        self.ended = True
+        rest, self._undecided = self._undecided, b""
+        return rest

@@ -1,0 +1,273 @@
+"""A policy that changes while connections are open: what it denies is cut at once, what it grants is left alone."""
+
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+
+import pytest
+
+from belljar.errors import BelljarError
+from belljar.policy import to_name
+from tests.gateway.serving import eventually
+from tests.universe import Contact, Sandbox, addresses
+from tests.universe.clients import received
+from tests.universe.zone import Manner, at
+from tests.wire.hellos import browser_hello
+
+BEFORE = """
+mode: block-all
+egress:
+  allowed_domains: [plain.test, "plain.test:7", v4.test, "v4.test:7", "other.test:7", "*.silent.test", dead.test,
+                    "slow.test:6100"]
+  allowed_cidrs: [203.0.113.12]
+"""
+AFTER = """
+mode: block-all
+egress: {allowed_domains: ["other.test:7"]}
+"""
+DENIED_ADDRESS = BEFORE + "rules: [{name: no, action: deny, cidrs: [203.0.113.0/24]}]\n"
+
+
+class Talk:
+    """An open connection to something that answers."""
+
+    def __init__(self, client: socket.socket, question: bytes = b"hello\n", answer: bytes = b"hello\n") -> None:
+        self._client, self._question, self._answer = client, question, answer
+
+    def goes_on(self) -> bool:
+        self._client.sendall(self._question)
+        return self._client.recv(9999).endswith(self._answer)
+
+    def is_cut(self) -> bool:
+        try:
+            return socket.socket.recv(self._client, 1) is None  # below TLS, which takes a reset for an end
+        except ConnectionResetError:
+            return True
+
+
+@contextmanager
+def directly(sandbox: Sandbox, host: str = "v4.test") -> Iterator[Talk]:
+    with sandbox.connect(host, addresses.ECHO) as client:
+        yield Talk(client)
+
+
+def to_an_address(sandbox: Sandbox) -> AbstractContextManager[Talk]:
+    return directly(sandbox, "203.0.113.12")
+
+
+@contextmanager
+def by_connect(sandbox: Sandbox) -> Iterator[Talk]:
+    with sandbox.connect("127.0.0.1", 3128) as client:
+        client.sendall(b"CONNECT v4.test:7 HTTP/1.1\r\nHost: v4.test:7\r\n\r\n")
+        assert b" 200 " in client.recv(999)
+        yield Talk(client)
+
+
+@contextmanager
+def by_socks(sandbox: Sandbox) -> Iterator[Talk]:
+    with sandbox.connect("127.0.0.1", 1080) as client:
+        client.sendall(b"\x05\x01\x00")
+        assert client.recv(2) == b"\x05\x00"
+        client.sendall(b"\x05\x01\x00\x03\x07v4.test\x00\x07")
+        assert client.recv(99)[1] == 0
+        yield Talk(client)
+
+
+@contextmanager
+def in_plain_http(sandbox: Sandbox) -> Iterator[Talk]:
+    with sandbox.connect("v4.test", addresses.HTTP) as client:
+        yield Talk(client, b"GET /x HTTP/1.1\r\nHost: v4.test\r\n\r\n", b"v4.test /x\n")
+
+
+@contextmanager
+def in_tls(sandbox: Sandbox) -> Iterator[Talk]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with (
+        sandbox.connect("v4.test", addresses.HTTPS) as client,
+        context.wrap_socket(client, server_hostname="v4.test") as inner,
+    ):
+        yield Talk(inner, b"GET /x HTTP/1.1\r\nHost: v4.test\r\n\r\n", b"v4.test /x\n")
+
+
+WAYS = [directly, to_an_address, by_connect, by_socks, in_plain_http, in_tls]
+
+
+@pytest.fixture
+def served(serving, universe):
+    with serving.sandbox(BEFORE) as (sandbox, jar):
+        yield sandbox, jar
+
+
+@pytest.mark.parametrize("way", WAYS, ids=[way.__name__ for way in WAYS])
+def test_what_is_denied_now_is_cut_and_what_is_granted_is_not(serving, universe, served, way):
+    sandbox, jar = served
+    with way(sandbox) as talk, directly(sandbox, "other.test") as control:
+        assert talk.goes_on()
+        assert control.goes_on()
+        assert serving.change_policy(jar, AFTER) == 1
+        assert talk.is_cut()
+        assert control.goes_on()
+        assert jar.observer.denials()[0].reason in ("not_allowed_domain", "not_allowed_address")
+        assert serving.count(jar, "belljar_flows_cut_total") == 1
+        assert serving.count(jar, "belljar_flows_closed_total", how="cut") == 1
+        universe.forget()
+        with pytest.raises((OSError, AssertionError)), way(sandbox) as again:
+            assert again.goes_on()
+        assert universe.wire.contacts() == set()
+        assert control.goes_on()
+
+
+def test_the_generation_is_acknowledged(serving, served):
+    sandbox, jar = served
+    assert serving.count(jar, "belljar_policy_generation") == 1
+    serving.change_policy(jar, AFTER)
+    assert jar.generation == 2
+    assert serving.count(jar, "belljar_policy_generation") == 2
+    with sandbox.connect(addresses.EVIL, addresses.HTTP) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n")
+        assert b'"generation": 2' in received(client)
+
+
+def test_many_flows_are_cut_together(serving, served):
+    sandbox, jar = served
+    with ExitStack() as stack:
+        talks = [stack.enter_context(directly(sandbox)) for _ in range(50)]
+        assert all(talk.goes_on() for talk in talks)
+        assert serving.change_policy(jar, AFTER) == 50
+        assert all(talk.is_cut() for talk in talks)
+        serving.wait_until_idle(jar)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "mode: block-al",
+        "mode: allow-all\negress: {allowed_domain: [x.test]}",
+        "- a list",
+        "mode: block-all\nmode: x",
+    ],
+)
+def test_an_invalid_policy_changes_nothing(serving, served, text):
+    sandbox, jar = served
+    in_force = jar.policy
+    with directly(sandbox) as talk:
+        assert talk.goes_on()
+        with pytest.raises(BelljarError):
+            serving.change_policy(jar, text)
+        assert jar.policy is in_force
+        assert talk.goes_on()
+        with pytest.raises(socket.gaierror):
+            sandbox.connect("evil.test", addresses.HTTP)
+
+
+MUTATIONS = [
+    "allow_private: true",
+    "host_ports: [5432]",
+    "rules: [{name: more, action: deny, domains: [x.test]}]",
+    "rules: [{name: more, action: allow, domains: [x.test]}]",
+    "egress: {allowed_domains: ['plain.test'], allowed_ports: [80, 443]}",
+    "egress: {allowed_domains: ['plain.test', 'another.test']}",
+    "egress: {allowed_domains: ['plain.test'], allowed_cidrs: ['203.0.113.12']}",
+    "egress: {allowed_domains: ['plain.test'], denied_domains: ['x.test'], denied_ports: [25]}",
+    "egress: {allowed_domains: ['plain.test'], denied_cidrs: ['192.0.2.9']}",
+]
+
+
+def test_a_change_of_anything_else_opens_nothing(serving, universe):
+    """Each field in turn is changed while the sandbox runs, and what was closed is tried again after each."""
+    base = "mode: block-all\negress: {allowed_domains: ['plain.test']}\n"
+    with serving.sandbox(base) as (sandbox, jar):
+        [virtual] = sandbox.look_up("plain.test")[:1]
+        for mutation in MUTATIONS:
+            text = f"mode: block-all\n{mutation}\n" if "egress" in mutation else base + mutation
+            serving.change_policy(jar, text)
+            with pytest.raises(socket.gaierror):
+                sandbox.look_up("evil.test")
+            for hello in (b"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", browser_hello(b"evil.test")):
+                for host in (addresses.EVIL, virtual):
+                    with sandbox.connect(host, addresses.HTTP) as client:
+                        client.sendall(hello)
+                        assert b"200 OK" not in received(client)
+            with sandbox.connect(virtual, addresses.HTTP) as client:
+                client.sendall(b"GET / HTTP/1.1\r\nHost: plain.test\r\nConnection: close\r\n\r\n")
+                assert b"200 OK" in received(client)
+        assert jar.generation == 1 + len(MUTATIONS)
+        assert not [seen for seen in universe.internet.seen if "evil" in seen.what or seen.address == addresses.EVIL]
+        assert addresses.EVIL not in {contact.address for contact in universe.wire.contacts()}
+
+
+class TestWaiting:
+    """Those whose connection is not made yet are bound by the policy of the moment it would be."""
+
+    def test_for_the_client_to_say_whom_it_wants(self, serving, universe, served):
+        sandbox, jar = served
+        with sandbox.connect(addresses.EVIL, addresses.HTTPS) as client:
+            client.sendall(browser_hello(b"plain.test")[:50])
+            eventually(lambda: jar.handshakes == 1)
+            serving.change_policy(jar, AFTER)
+            client.sendall(browser_hello(b"plain.test")[50:])
+            assert client.recv(99)[0] == 21, "an alert"
+        assert universe.wire.contacts() == set()
+
+    def test_for_the_client_to_say_whom_it_wants_in_a_tunnel(self, serving, universe, served):
+        sandbox, jar = served
+        with sandbox.connect("127.0.0.1", 3128) as client:
+            client.sendall(b"CONNECT plain.test:443 HT")
+            eventually(lambda: jar.handshakes == 1)
+            serving.change_policy(jar, AFTER)
+            client.sendall(b"TP/1.1\r\nHost: plain.test:443\r\n\r\n")
+            assert b" 403 " in received(client)
+        assert universe.wire.contacts() == set()
+
+    def test_for_the_resolver(self, serving, universe, served):
+        sandbox, jar = served
+        universe.zone["*.silent.test"] = at(manner=Manner.SILENT)
+        with sandbox.connect("x.silent.test", addresses.HTTP) as client:
+            eventually(universe.wire.contacts)
+            assert serving.change_policy(jar, AFTER) == 1
+            assert Talk(client).is_cut()
+        assert {contact.port for contact in universe.wire.contacts()} == {53}
+
+    def test_for_the_destination(self, serving, universe, served):
+        sandbox, jar = served
+        with sandbox.connect("dead.test", addresses.HTTP) as client:
+            eventually(lambda: Contact("tcp", addresses.BLACK_HOLE, 80) in universe.wire.contacts())
+            assert serving.change_policy(jar, AFTER) == 1
+            assert Talk(client).is_cut()
+            serving.wait_until_idle(jar)
+
+    def test_a_destination_that_answers_after_its_address_was_denied_gets_nothing(self, serving, universe, served):
+        """By its name alone the flow is still granted; by the address that the dial has found it is not any more."""
+        sandbox, jar = served
+        universe.zone["slow.test"] = at(addresses.OTHER_PUBLIC)
+        with ExitStack() as stack:
+            server = stack.enter_context(universe.internet.call(socket.create_server, ("", 6100), backlog=0))
+            queue = stack.enter_context(universe.internet.call(socket.create_connection, ("127.0.0.1", 6100)))
+            client = stack.enter_context(sandbox.connect("slow.test", 6100))
+            client.sendall(b"secret")
+            eventually(lambda: Contact("tcp", addresses.OTHER_PUBLIC, 6100) in universe.wire.contacts())
+            serving.change_policy(jar, DENIED_ADDRESS)
+            assert jar.decide(to_name("slow.test", 6100)).allowed
+            server.accept()[0].close()  # the one from the queue makes room
+            server.settimeout(10)
+            accepted = stack.enter_context(server.accept()[0])
+            with pytest.raises(ConnectionResetError):
+                accepted.recv(99)
+            assert Talk(client).is_cut()
+            assert jar.observer.denials()[0].rule == "rules[0]"
+            queue.close()
+
+
+def test_a_closed_sandbox_is_closed_for_those_who_were_waiting(serving, universe):
+    """Nobody who came in before may go on after."""
+    with serving.sandbox(BEFORE) as (sandbox, jar):
+        client = sandbox.connect(addresses.EVIL, addresses.HTTPS)
+        client.sendall(browser_hello(b"plain.test")[:50])
+        eventually(lambda: jar.handshakes == 1)
+    with client:
+        assert Talk(client).is_cut()
+    serving.wait_until_idle(jar)
+    assert universe.wire.contacts() == set()
