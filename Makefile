@@ -7,7 +7,7 @@ help:
 	@echo "make demo    set up, and show Belljar at work"
 	@echo "make test    set up, and run every check and test"
 	@echo "make lint    ruff, mypy and import-linter only"
-	@echo "make bench   measure, and print a table"
+	@echo "make bench   measure, and print tables (BENCH=--help lists the options)"
 	@echo "make fuzz    fuzz the parsers for SECONDS (default 600)"
 	@echo "make clean   remove what set-up and tests have made"
 
@@ -26,7 +26,7 @@ lint: setup
 	@$(BIN)/python scripts/check.py
 
 bench: setup
-	@$(BIN)/python -m bench
+	@$(BIN)/python -m bench $(BENCH)
 
 fuzz: setup
 	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),600)

@@ -1,15 +1,85 @@
 """`make bench`: measures, and prints tables in Markdown."""
 
+import argparse
+import io
+import os
 import platform
+import sys
+from contextlib import redirect_stdout
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TextIO
 
 from bench.commands import bench_commands
 from bench.decisions import bench_decisions, bench_loading
+from bench.gateway import bench_gateway
 from bench.parsers import bench_parsers
+from bench.resolving import bench_dns
+from bench.timing import FULL, QUICK, Effort
+from tests import privileges
 
-print(
-    f"Python {platform.python_version()}, Linux {platform.release()}, {platform.machine()}. Best of interleaved rounds."
-)
-bench_decisions()
-bench_loading()
-bench_parsers()
-bench_commands()
+SECTIONS = ("decisions", "parsers", "commands", "gateway", "dns")
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+MARK = "<!-- What follows is written by `python -m bench --markdown`. -->\n"
+
+
+class Tee(io.StringIO):
+    """Keeps what is printed, and prints it all the same."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        super().__init__()
+        self._terminal = terminal
+
+    def write(self, text: str) -> int:
+        """Write to both."""
+        self._terminal.write(text)
+        self._terminal.flush()
+        return super().write(text)
+
+
+def main() -> None:
+    """Measure what is asked for."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Belljar, beside what compares to it.")
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"which ones (all): {', '.join(SECTIONS)}")
+    parser.add_argument("--full", action="store_true", help="more and longer rounds for gateway and dns")
+    parser.add_argument("--markdown", action="store_true", help=f"write the results to {PAGE.name} as well")
+    arguments = parser.parse_args()
+    sections = arguments.sections or SECTIONS
+    if unknown := set(sections) - set(SECTIONS):
+        parser.error(f"there is no section {', '.join(sorted(unknown))}")
+    if arguments.markdown and arguments.sections:
+        parser.error("--markdown writes a whole page: leave the sections out")
+    privileges.gain()
+    results = Tee(sys.stdout)
+    with redirect_stdout(results):
+        run(sections, FULL if arguments.full else QUICK)
+    if arguments.markdown:
+        preface, _, _ = PAGE.read_text().partition(MARK)
+        PAGE.write_text(f"{preface}{MARK}\n{results.getvalue()}")
+
+
+def run(sections: tuple[str, ...], effort: Effort) -> None:
+    """Measure, and print the tables."""
+    print(f"{datetime.now(UTC):%Y-%m-%d}: {machine()}.")
+    if "decisions" in sections:
+        bench_decisions()
+        bench_loading()
+    if "parsers" in sections:
+        bench_parsers()
+    if "commands" in sections:
+        bench_commands()
+    if "gateway" in sections:
+        bench_gateway(effort)
+    if "dns" in sections:
+        bench_dns(effort)
+
+
+def machine() -> str:
+    """Say what this was measured on."""
+    cpuinfo = Path("/proc/cpuinfo").read_text()
+    model = cpuinfo.partition("model name")[2].partition("\n")[0].strip("\t :") or platform.machine()
+    cores = len(os.sched_getaffinity(0))
+    return f"{model}, {cores} cores, Linux {platform.release()}, Python {platform.python_version()}"
+
+
+main()

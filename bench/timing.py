@@ -6,6 +6,17 @@ from statistics import median
 from typing import NamedTuple
 
 
+class Effort(NamedTuple):
+    """How much time a measurement of whole systems takes."""
+
+    rounds: int
+    seconds: float
+    """For each figure of each system in each round."""
+
+
+QUICK, FULL = Effort(3, 0.5), Effort(7, 2.0)
+
+
 class Figures(NamedTuple):
     """Seconds per call."""
 

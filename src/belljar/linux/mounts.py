@@ -6,7 +6,6 @@ they were. It takes root, Linux 5.12, and a file system that can do it: ext4, xf
 
 import ctypes
 import os
-import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -105,7 +104,7 @@ def _user_namespace(owners: Owners) -> Iterator[int]:
 
 
 def _call(name: str, *arguments: object, about: Path) -> int:
-    number = getattr(NUMBERS[name], platform.machine())
+    number = getattr(NUMBERS[name], os.uname().machine)
     return _check(_libc.syscall(number, *arguments), str(about))
 
 

@@ -15,7 +15,7 @@ begins with the number of the call in the accumulator, and returns if it is abou
 """
 
 import errno
-import platform
+import os
 import socket
 import struct
 from collections.abc import Iterable
@@ -40,14 +40,22 @@ REFUSED: Final = (
 )  # fmt: skip
 """Calls that fail with "operation not permitted"."""
 
-ABSENT: Final = ("clone3", "io_uring_enter", "io_uring_register", "io_uring_setup")
+ABSENT: Final = ("clone3", "io_uring_enter", "io_uring_register", "io_uring_setup", "openat2")
 """Calls that fail as if the kernel were older: programs then use the ones that can be filtered."""
+
+MODES: Final = {"chmod": 1, "creat": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1, "mknodat": 2}
+"""Calls that give a file its mode, and which argument that is."""
+
+OPENING: Final = {"open": 1, "openat": 2}
+"""Calls that may make a file, and which argument says so; the mode is the next one."""
 
 DEBUGGING: Final = ("process_vm_readv", "process_vm_writev", "ptrace")
 """Calls that are refused unless a debugger is to work inside."""
 
 _NEW_NAMESPACES: Final = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 _NEW_TIME_NAMESPACE: Final = 0x00000080  # for unshare; in clone these bits are a signal
+_SET_IDS: Final = 0o6000  # S_ISUID, S_ISGID
+_MAKING: Final = 0x00400040  # O_TMPFILE, O_CREAT
 _TIOCSTI: Final = 0x5412
 _TIOCLINUX: Final = 0x541C
 _NETLINK_ROUTE: Final = 0
@@ -104,12 +112,13 @@ def program(*, debugger: bool = False, machine: str | None = None) -> bytes:
 
 def instructions(*, debugger: bool = False, machine: str | None = None) -> Block:
     """Return the filter's instructions; with `debugger`, programs inside may trace each other."""
-    machine = machine or platform.machine()
+    machine = machine or os.uname().machine
     if machine not in _ARCHITECTURES:
         known = " and ".join(_ARCHITECTURES)
         raise UnknownArchitectureError(f"there is a system call filter for {known}, but not for {machine}")
     return [
         *_own_architecture(_ARCHITECTURES[machine]),
+        *_modes(machine),
         *_sockets(machine),
         *_namespaces(machine),
         *_terminals(machine),
@@ -129,6 +138,20 @@ def _own_architecture(architecture: _Architecture) -> Block:
     if architecture.has_x32:
         block += [Instruction(_JUMP_AT_LEAST, 0, 1, _X32_BIT), _return(_KILL)]
     return block
+
+
+def _modes(machine: str) -> Block:
+    """Nobody makes a program that others run with its owner's rights: on the host, the owner may be root."""
+
+    def harmless(mode: int) -> Block:
+        return [_argument(mode), Instruction(_JUMP_ANY_BIT, 0, 1, _SET_IDS), _fail(errno.EPERM), _return(_ALLOW)]
+
+    def harmless_if_made(flags: int) -> Block:
+        return [_argument(flags), Instruction(_JUMP_ANY_BIT, 1, 0, _MAKING), _return(_ALLOW), *harmless(flags + 1)]
+
+    opening = (_on(machine, name, harmless_if_made(flags)) for name, flags in OPENING.items())
+    others = (_on(machine, name, harmless(mode)) for name, mode in MODES.items())
+    return [step for block in (*opening, *others) for step in block]
 
 
 def _sockets(machine: str) -> Block:

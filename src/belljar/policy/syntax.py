@@ -3,21 +3,19 @@
 A policy that is read differently from how it was meant is worse than one that is refused. So a key that stands twice
 is an error in every syntax, numbers are decimal integers, and what is nested or long beyond reason is refused. Where
 the text is YAML, the line of everything is kept, so that a decision can be traced to the line that made it.
+
+A reader is imported when it is used: most policies are of one syntax, and many runs have none in a file.
 """
 
 import json
-import re
-import tomllib
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Final
 
 from belljar.policy.jsontext import read_json
 from belljar.policy.reading import EMPTY, MAX_DEPTH, TOO_DEEP, TOO_MANY_DIGITS, Reading, UnreadableError
-from belljar.policy.yamltext import read_yaml
 
 _BYTE_ORDER_MARK: Final = "\ufeff"
-_TOML_LINE = re.compile(r"\(at line ([0-9]+), column [0-9]+\)", re.ASCII)
 
 
 class Syntax(StrEnum):
@@ -38,10 +36,9 @@ def guess_syntax(text: str, file_name: str = "") -> Syntax:
     text = text.removeprefix(_BYTE_ORDER_MARK)
     if text.lstrip().startswith("{"):
         return Syntax.JSON
-    try:
-        return Syntax.TOML if tomllib.loads(text) else Syntax.YAML
-    except (ValueError, RecursionError):
-        return Syntax.YAML
+    from belljar.policy.tomltext import is_toml  # noqa: PLC0415 - see above
+
+    return Syntax.TOML if is_toml(text) else Syntax.YAML
 
 
 def read_text(text: str, syntax: Syntax) -> Reading:
@@ -58,9 +55,6 @@ def read_text(text: str, syntax: Syntax) -> Reading:
         raise
     except json.JSONDecodeError as error:
         raise UnreadableError(f"is not valid JSON: {error.msg}", error.lineno) from None
-    except tomllib.TOMLDecodeError as error:
-        line = _TOML_LINE.search(str(error))
-        raise UnreadableError(f"is not valid TOML: {error}", int(line[1]) if line else None) from None
     except RecursionError:
         raise UnreadableError(TOO_DEEP) from None
     except ValueError:  # the one that is left: Python converts no more than 4300 digits
@@ -69,8 +63,14 @@ def read_text(text: str, syntax: Syntax) -> Reading:
 
 def _read(text: str, syntax: Syntax) -> Reading:
     if syntax is Syntax.YAML:
+        from belljar.policy.yamltext import read_yaml  # noqa: PLC0415 - see above
+
         return read_yaml(text)
-    return _within_bounds(read_json(text) if syntax is Syntax.JSON else Reading(tomllib.loads(text)))
+    if syntax is Syntax.TOML:
+        from belljar.policy.tomltext import read_toml  # noqa: PLC0415 - see above
+
+        return _within_bounds(read_toml(text))
+    return _within_bounds(read_json(text))
 
 
 def _within_bounds(reading: Reading) -> Reading:
