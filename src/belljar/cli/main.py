@@ -10,6 +10,7 @@ from belljar.cli.lazy import LazyGroup, Subcommand
 from belljar.errors import BelljarError
 
 EXIT_ERROR = 2
+_STANDARD_ERROR = 2
 EXIT_INTERRUPTED = 130  # as shells report a program that Ctrl-C has ended; 1 would mean "denied"
 
 
@@ -19,6 +20,7 @@ EXIT_INTERRUPTED = 130  # as shells report a program that Ctrl-C has ended; 1 wo
         "run": Subcommand("belljar.cli.run", "run", "Run a command in a sandbox."),
         "shell": Subcommand("belljar.cli.run", "shell", "Open a shell in a sandbox."),
         "doctor": Subcommand("belljar.cli.doctor", "doctor", "Find out what this machine lacks, and what mends it."),
+        "verify": Subcommand("belljar.cli.verify", "verify", "Prove that a sandbox on this machine is sealed."),
         "policy": Subcommand("belljar.cli.policy", "policy", "Check, show, explain and import network policies."),
         "completion": Subcommand("belljar.cli.completion", "completion", "Print a script for shell completion."),
     },
@@ -34,6 +36,7 @@ def cli(context: click.Context) -> None:
 
 def main() -> None:
     """Run the command line; whatever goes wrong, the user sees a message and no traceback."""
+    _open_missing_streams()
     try:
         sys.exit(cli(prog_name="belljar", standalone_mode=False))
     except click.Abort:
@@ -53,3 +56,12 @@ def main() -> None:
             err=True,
         )
         sys.exit(EXIT_ERROR)
+
+
+def _open_missing_streams() -> None:
+    """Open standard streams that we were started without: the next file that is opened would be taken for one."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
+        os.set_inheritable(descriptor, True)  # noqa: FBT003 - the standard library's interface
+    os.close(descriptor)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(_STANDARD_ERROR, "w", closefd=False)

@@ -5,8 +5,9 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +15,11 @@ from belljar.cli.amounts import Bytes
 from belljar.cli.runpolicy import PolicyOptions, policy_of
 from belljar.errors import BelljarError
 from belljar.policy import Mode
+from belljar.sandbox.homes import home_inside
 from belljar.sandbox.spec import Bind, ResourceLimits, Spec
+
+if TYPE_CHECKING:
+    from belljar.sandbox.changes import Changes
 
 EXIT_FAILED = 125
 """Belljar's own failures; everything else is the command's own exit code."""
@@ -107,6 +112,20 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
     return EXIT_FAILED
 
 
+def _workdir(named: str | None) -> Path:
+    try:
+        return Path(named or Path.cwd()).resolve()
+    except FileNotFoundError:
+        raise BelljarError(
+            "the current directory is no longer there; go to another, or name one with --workdir"
+        ) from None
+
+
+def _has_link_in(workdir: Path, path: Path) -> bool:
+    """Tell whether a path goes through a symbolic link that lies in the working directory."""
+    return any(step.is_symlink() and step.parent.resolve().is_relative_to(workdir) for step in (path, *path.parents))
+
+
 class _Run:
     """One run, from its options to its summary."""
 
@@ -114,13 +133,14 @@ class _Run:
         self._options = options
         self._quiet: bool = options["quiet"]
         self._started_ns = time.time_ns()
-        self._workdir = Path(options["workdir"] or Path.cwd()).resolve()
+        self._workdir = _workdir(options["workdir"])
         self._spec = Spec(
             command=command,
             workdir=self._workdir,
             environment=self._environment(),
             binds=(*self._binds("bind", writable=True), *self._binds("ro_bind", writable=False)),
             allow_write=tuple(map(Path, options["allow_write"])),
+            keep=tuple(Path(options[name]).absolute() for name in ("policy", "audit") if options[name]),
             debugger=options["allow_debugger"],
             limits=ResourceLimits(options["cpu_limit"], options["mem_limit"]),
         )
@@ -136,7 +156,10 @@ class _Run:
         options = self._options
         if options["no_network_isolation"]:
             self._say("the command has this machine's whole network (--no-network-isolation)")
-            return run(self._spec, None, {POLICY_FILE: notice(None)}, timeout=options["timeout"])
+            code = run(self._spec, None, {POLICY_FILE: notice(None)}, timeout=options["timeout"])
+            with suppress(BrokenPipeError):
+                self._warn_of_changed_places()
+            return code
         policy = policy_of(self._policy_options())
         for warning in policy.warnings:
             self._say(f"warning: {warning}")
@@ -146,7 +169,9 @@ class _Run:
         ledger = Ledger(AuditLog(open_log(options["audit"])) if options["audit"] else None)
         network = Network(policy.compiled, settings, ledger)
         code = run(self._spec, network, {POLICY_FILE: notice(policy.compiled)}, timeout=options["timeout"])
-        self._sum_up(ledger, code)
+        with suppress(BrokenPipeError):  # nobody reads standard error any more; the command has run all the same
+            self._warn_of_changed_places()
+            self._sum_up(ledger, code)
         return code
 
     def _policy_options(self) -> PolicyOptions:
@@ -164,7 +189,7 @@ class _Run:
     def _environment(self) -> dict[str, str]:
         passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         passed |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
-        passed |= {"HOME": os.environ.get("HOME") or "/nonexistent", "TMPDIR": "/tmp", "BELLJAR": "1"}  # noqa: S108
+        passed |= {"HOME": str(home_inside(os.environ)), "TMPDIR": "/tmp", "BELLJAR": "1"}  # noqa: S108
         for item in self._options["env"]:
             name, given, value = item.partition("=")
             if not name or (not given and name not in os.environ):
@@ -173,10 +198,18 @@ class _Run:
         return passed
 
     def _binds(self, option: str, *, writable: bool) -> list[Bind]:
+        flag = f"--{option.replace('_', '-')}"
         binds = []
         for item in self._options[option]:
             source, _, target = item.partition(":")
+            if not source:
+                raise BelljarError(f'{flag}: "{item}" does not say what to show; write SRC or SRC:DST')
             path = Path(source).expanduser().absolute()
+            if _has_link_in(self._workdir, path):
+                raise BelljarError(
+                    f"{flag}: {source} is a link in the working directory, and a sandboxed command can have made it;\n"
+                    f"if you mean what it leads to, name that: {path.resolve()}"
+                )
             binds.append(Bind(path.resolve(), Path(target) if target else path, writable=writable))
         return binds
 
@@ -192,10 +225,16 @@ class _Run:
         elif self._options["summary"] or (sys.stderr.isatty() and not self._quiet):
             click.echo(summary.as_text(ledger, self._changes()), err=True, nl=False)
 
-    def _changes(self) -> list[str]:
+    def _changes(self) -> "Changes":
         from belljar.sandbox.changes import runnable_changes  # noqa: PLC0415
 
         return runnable_changes(self._workdir, self._started_ns)
+
+    def _warn_of_changed_places(self) -> None:
+        from belljar.sandbox.changes import changed_places  # noqa: PLC0415
+
+        if places := changed_places(self._workdir, self._started_ns, self._spec.allow_write):
+            self._say(f"warning: new or changed, and your own tools run code from there: {', '.join(places)}")
 
     def _say(self, message: str) -> None:
         if not self._quiet:

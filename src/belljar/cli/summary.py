@@ -5,22 +5,24 @@ from typing import Any
 import click
 
 from belljar.policy import Reason
+from belljar.sandbox.changes import Changes
 from belljar.sandbox.ledger import Destination, Ledger
 
 _WEB_PORTS = (80, 443, None)
 _SHOWN_CHANGES = 10
 
 
-def as_text(ledger: Ledger, changes: list[str]) -> str:
+def as_text(ledger: Ledger, changes: Changes) -> str:
     """Return the summary for a person; empty if there is nothing to tell."""
     return "".join(f"{line}\n" for line in (*_reached(ledger), *_denied(ledger), *_changed(changes)))
 
 
-def as_object(ledger: Ledger, changes: list[str], exit_code: int) -> dict[str, Any]:
+def as_object(ledger: Ledger, changes: Changes, exit_code: int) -> dict[str, Any]:
     """Return the summary for a program."""
     return {
         "exit_code": exit_code,
-        "runnable_changes": changes,
+        "runnable_changes": changes.names,
+        "runnable_changes_complete": changes.complete,
         "reached": [
             {"destination": str(where), "flows": sums.flows, "bytes_up": sums.bytes_up, "bytes_down": sums.bytes_down}
             for where, sums in ledger.reached.items()
@@ -45,7 +47,7 @@ def remedy(where: Destination, reason: str) -> str | None:
     if reason == Reason.NOT_ALLOWED_ADDRESS and where.address is not None:
         return f"--allow-cidr {where.address}"
     if reason == Reason.HOST_PORT_NOT_ALLOWED:
-        return f"--host-port {where.port}"
+        return f"--host-port {where.port or 'PORT'}"
     return None
 
 
@@ -72,13 +74,17 @@ def _denied(ledger: Ledger) -> list[str]:
     return ["belljar: denied", *lines] if lines else []
 
 
-def _changed(changes: list[str]) -> list[str]:
+def _changed(changes: Changes) -> list[str]:
     """Name what the host might run now. The names are the agent's, so what a terminal would obey is escaped."""
-    if not changes:
-        return []
-    lines = [f"  {click.style('!', fg='yellow')} {name.encode('unicode_escape').decode()}" for name in changes]
-    rest = [f"  and {len(lines) - _SHOWN_CHANGES} more"] if len(lines) > _SHOWN_CHANGES else []
-    return ["belljar: changed, and can be run by you", *lines[:_SHOWN_CHANGES], *rest]
+    names = changes.names
+    lines = [
+        f"  {click.style('!', fg='yellow')} {name.encode('unicode_escape').decode()}" for name in names[:_SHOWN_CHANGES]
+    ]
+    if len(names) > _SHOWN_CHANGES:
+        lines.append(f"  and {len(names) - _SHOWN_CHANGES} more")
+    if not changes.complete:
+        lines.append("  and perhaps more: not everything in the working directory could be looked at")
+    return ["belljar: changed, and can be run by you", *lines] if lines else []
 
 
 def _without_echoes(ledger: Ledger) -> dict[Destination, Any]:

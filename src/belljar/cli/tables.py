@@ -4,7 +4,11 @@ from collections.abc import Iterable, Sequence
 
 import click
 
-COLOURS = {"allow": "green", "deny": "red", "ok": "green", "missing": "red", "note": "yellow"}
+COLOURS = {
+    **dict.fromkeys(("allow", "ok", "holds"), "green"),
+    **dict.fromkeys(("deny", "missing", "broken", "unproven"), "red"),
+    **dict.fromkeys(("note", "out of scope"), "yellow"),
+}
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -59,20 +59,23 @@ class Ledger:
         if isinstance(event, FlowAllowed):
             self._reached(event).flows += 1
         elif isinstance(event, FlowClosed):
-            sums = self._reached(event)
-            sums.bytes_up += event.bytes_up
-            sums.bytes_down += event.bytes_down
+            self._close(event)
         elif isinstance(event, FlowDenied):
             self._deny(_where(event), event.reason, event.sentence)
         elif isinstance(event, DnsDenied):
             self._deny(Destination(event.name, None, None, "dns"), event.reason, event.sentence)
         return self.audit is None or self.audit.write(sandbox, event)
 
-    def _reached(self, event: FlowAllowed | FlowClosed) -> Reached:
+    def _reached(self, event: FlowAllowed) -> Reached:
         where = _where(event)
         if where not in self.reached and len(self.reached) >= MOST_DESTINATIONS:
             return Reached()
         return self.reached.setdefault(where, Reached())
+
+    def _close(self, event: FlowClosed) -> None:
+        if (sums := self.reached.get(_where(event))) is not None:  # not if it was denied when it was connected already
+            sums.bytes_up += event.bytes_up
+            sums.bytes_down += event.bytes_down
 
     def _deny(self, where: Destination, reason: str, sentence: str) -> None:
         if where in self.denied or len(self.denied) < MOST_DESTINATIONS:

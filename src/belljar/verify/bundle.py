@@ -1,0 +1,56 @@
+"""The probes as one file that any Python can run, and the Python that runs it."""
+
+import io
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from belljar.linux.programs import ProgramMissingError, find
+from belljar.sandbox.spec import Bind
+
+OLDEST_PYTHON: Final = (3, 11)
+
+_PACKAGE: Final = "belljar.verify.probes"
+_MAIN: Final = f"from {_PACKAGE}.running import main\nmain()\n"
+
+
+def bundle() -> bytes:
+    """Return a zip archive with the probes' package; `python3 FILE` runs it."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("__main__.py", _MAIN)
+        parents = _PACKAGE.split(".")[:-1]
+        for depth in range(len(parents)):
+            archive.writestr("/".join([*parents[: depth + 1], "__init__.py"]), "")
+        for module in sorted(Path(__file__).with_name("probes").glob("*.py")):
+            archive.write(module, "/".join([*_PACKAGE.split("."), module.name]))
+    return content.getvalue()
+
+
+class Interpreter(NamedTuple):
+    """A Python that can be run inside."""
+
+    program: str
+    binds: tuple[Bind, ...] = ()
+    """What has to be shown inside for that."""
+
+
+def interpreter() -> Interpreter:
+    """Return the system's Python, which every sandbox sees, or else the one that runs Belljar."""
+    try:
+        program = find("python3")
+    except ProgramMissingError:
+        program = None
+    if program is not None and _is_new_enough(program):
+        return Interpreter(program)
+    prefix = Path(sys.base_prefix)
+    name = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return Interpreter(str(prefix / "bin" / name), (Bind(prefix.resolve(), prefix, writable=False),))
+
+
+def _is_new_enough(program: str) -> bool:
+    script = f"import sys, ssl; sys.exit(sys.version_info < {OLDEST_PYTHON})"
+    tried = subprocess.run([program, "-I", "-c", script], capture_output=True, check=False)  # noqa: S603 - the system's
+    return tried.returncode == 0

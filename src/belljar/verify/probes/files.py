@@ -1,0 +1,157 @@
+"""What of the machine's files is there: sockets, devices, the kernel's own files, what the host runs later."""
+
+import os
+import socket
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from belljar.verify.probes import places
+from belljar.verify.probes.clients import ask, refused, request
+from belljar.verify.probes.kit import Finding, Mark, inside, network
+from belljar.verify.probes.planted import LINK_OUT, PLANTED, POLICY_OF_THE_AGENT
+
+_DAEMONS: Final = (
+    "/run/docker.sock", "/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock",
+    "/run/dbus/system_bus_socket", "/run/systemd/private", "/run/systemd/journal/socket", "/run/nscd/socket",
+    "/run/snapd.socket", "/var/lib/lxd/unix.socket",
+)  # fmt: skip
+_ABSTRACT: Final = (places.ABSTRACT_SOCKET, "\0/tmp/.X11-unix/X0", "\0/tmp/dbus-verify", "\0snapd")
+
+_KERNEL: Final = (
+    "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hostname",
+    "/proc/sys/vm/drop_caches", "/proc/sys/fs/binfmt_misc/register", "/proc/sysrq-trigger", "/proc/acpi/wakeup",
+    "/proc/irq/default_smp_affinity", "/proc/scsi/scsi", "/sys/kernel/uevent_helper", "/sys/power/state",
+    "/sys/fs/cgroup/release_agent", "/sys/fs/cgroup/cgroup.procs", "/sys/kernel/mm/transparent_hugepage/enabled",
+)  # fmt: skip
+_KERNEL_SECRETS: Final = ("/proc/kcore", "/dev/mem", "/dev/kmsg", "/dev/port", "/etc/shadow", "/etc/gshadow")
+_DEVICES: Final = {"console", "full", "null", "ptmx", "random", "tty", "urandom", "zero"}
+_FRESH: Final = {"tmpfs", "proc", "devpts", "mqueue", "devtmpfs", "overlay"}
+
+
+def _none_opens(paths: Iterator[str] | tuple[str, ...], flags: int) -> Finding:
+    """Open files, and do nothing with them: some bring the machine down if written to."""
+    opened = []
+    for path in paths:
+        try:
+            os.close(os.open(path, flags | os.O_CLOEXEC))
+        except OSError:
+            continue
+        opened.append(path)
+    return Finding(not opened, f"opened: {', '.join(opened)}" if opened else "none can be opened")
+
+
+@inside(34, "visible-sockets", "unix sockets anywhere in the file system")
+def visible_sockets(_: Mark) -> Finding:
+    found = sorted(_sockets())
+    answering = [path for path in (*found, *_DAEMONS) if _connects(path)]
+    return Finding(
+        not found and not answering, f"found: {', '.join(found or answering)}" if found or answering else "none"
+    )
+
+
+def _sockets() -> Iterator[str]:
+    for top in ("/run", "/var", "/tmp", "/dev", "/home", "/root", "/srv", "/mnt", str(Path.cwd())):  # noqa: S108
+        for directory, _, names in os.walk(top):
+            for path in (Path(directory) / name for name in names):
+                try:
+                    if stat.S_ISSOCK(path.lstat().st_mode):
+                        yield str(path)
+                except OSError:
+                    continue
+
+
+def _connects(path: str) -> bool:
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+        with socket.socket(socket.AF_UNIX, kind) as sock:
+            try:
+                sock.connect(path)
+            except OSError:
+                continue
+            return True
+    return False
+
+
+@inside(34, "abstract-sockets", "unix sockets that have no place in the file system")
+def abstract_sockets(_: Mark) -> Finding:
+    answering = [path for path in _ABSTRACT if _connects(path)]
+    return Finding(not answering, f"connected: {answering}" if answering else "none answers")
+
+
+@network(53, "own-policy", "a policy that is written where the agent can write")
+def own_policy(mark: Mark) -> Finding:
+    there = Path(POLICY_OF_THE_AGENT).read_text()
+    told = _none_opens(("/run/belljar/policy.json", "/etc/belljar.yaml"), os.O_WRONLY | os.O_CREAT)
+    if not told.holds or "allow-all" not in there:
+        return Finding(holds=False, evidence=told.evidence)
+    return refused(lambda: ask(mark.address, places.HTTP, request(mark.name, f"/{mark.token}")))
+
+
+@inside(58, "planted", "files in the working directory from which the host runs code later")
+def planted(_: Mark) -> Finding:
+    Path("ordinary").write_text("the control: the working directory is writable")
+    changed = [place for place in PLANTED if _changes(Path(place))]
+    evidence = f"changed: {', '.join(changed)}" if changed else f"{len(PLANTED)} places cannot be changed"
+    return Finding(not changed, evidence)
+
+
+def _changes(path: Path) -> bool:
+    attempts: tuple[Callable[[], object], ...] = (
+        lambda: path.write_text("planted"),
+        path.unlink,
+        lambda: path.rename("moved"),
+        lambda: path.parent.rename("moved-away"),
+    )
+    for attempt in attempts:
+        try:
+            attempt()
+        except OSError:
+            continue
+        return True
+    return False
+
+
+@inside(58, "symlinks", "a link in the working directory that leads out of it")
+def symlinks(_: Mark) -> Finding:
+    return _none_opens((LINK_OUT,), os.O_RDONLY)
+
+
+@inside(59, "kernel-files", "the kernel's own files, for writing")
+def kernel_files(_: Mark) -> Finding:
+    return _none_opens(_KERNEL, os.O_WRONLY)
+
+
+@inside(59, "secrets", "memory of the kernel, and files that only root may read")
+def secrets(_: Mark) -> Finding:
+    return _none_opens(_KERNEL_SECRETS, os.O_RDONLY)
+
+
+@inside(59, "devices", "device nodes, there or made anew")
+def devices(_: Mark) -> Finding:
+    found = [
+        str(path.relative_to("/dev")) for path in Path("/dev").rglob("*")
+        if not path.is_symlink() and (path.is_block_device() or path.is_char_device()) and path.parent.name != "pts"
+    ]  # fmt: skip
+    strange = sorted(set(found) - _DEVICES)
+    try:
+        os.mknod("/tmp/null", stat.S_IFCHR | 0o666, os.makedev(1, 3))  # noqa: S108
+        strange.append("one made by mknod")
+    except OSError:
+        pass
+    return Finding(not strange, f"there is: {', '.join(strange)}" if strange else ", ".join(sorted(found)))
+
+
+@inside(59, "mounts", "mounts that are writable, or that setuid programs work on")
+def mounts(_: Mark) -> Finding:
+    wrong = []
+    table = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    for columns in table:
+        place, options, *rest = columns[4:]
+        kind = rest[rest.index("-") + 1]
+        words = set(options.split(","))
+        writable = "rw" in words and kind not in _FRESH and not Path.cwd().is_relative_to(place)
+        inside_workdir = Path(place).is_relative_to(Path.cwd())
+        if (writable and not inside_workdir) or "nosuid" not in words:
+            wrong.append(f"{place} ({options})")
+    return Finding(not wrong, f"wrong: {'; '.join(wrong[:4])}" if wrong else f"{len(table)} mounts, none of them")

@@ -1,0 +1,89 @@
+"""Runs probes inside the sandbox, each in a process of its own, and prints a line of JSON for each.
+
+A probe may be killed for what it tries, or hang; it takes nobody with it. What is not reported is not proven.
+"""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Final
+
+from belljar.verify.probes import (
+    claims,
+    controls,
+    direct,
+    files,
+    first,
+    kernel,
+    listeners,
+    metadata,
+    processes,
+    protocols,
+    questions,
+)
+from belljar.verify.probes.kit import PROBES, Mark, Probe, Scene
+
+MODULES: Final = (first, controls, questions, direct, metadata, claims, listeners, protocols, kernel, processes, files)
+"""The modules that register probes, in the order in which these are run."""
+
+AT_ONCE: Final = 8
+SECONDS: Final = 25
+
+
+def main() -> None:
+    """Run the probes that the arguments name, after a word for the run and the namespaces outside."""
+    descriptors = _open_descriptors()
+    word, namespaces, *wanted = sys.argv[1:]
+    scene = Scene(word, json.loads(namespaces), descriptors)
+    waiting = [PROBES[name] for name in wanted]
+    running: dict[int, tuple[Probe, int]] = {}
+    while waiting or running:
+        if waiting and len(running) < AT_ONCE:
+            probe = waiting.pop(0)
+            process, output = _start(probe, probe.mark(scene))
+            running[process] = probe, output
+        else:
+            process, status = os.wait()
+            if process in running:
+                _report(*running.pop(process), status)
+
+
+def in_order() -> list[Probe]:
+    """Return all probes in the order in which they are run."""
+    modules = [module.__name__ for module in MODULES]
+    return sorted(PROBES.values(), key=lambda probe: modules.index(probe.function.__module__))
+
+
+def _open_descriptors() -> frozenset[int]:
+    listed = [int(name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208 - Path would open it twice
+    return frozenset(number for number in listed if Path(f"/proc/self/fd/{number}").is_symlink())  # not the list itself
+
+
+def _start(probe: Probe, mark: Mark) -> tuple[int, int]:
+    reading, writing = os.pipe()
+    process = os.fork()
+    if process:
+        os.close(writing)
+        return process, reading
+    try:
+        signal.alarm(SECONDS)
+        finding = probe.function(mark)
+        os.write(writing, json.dumps({"holds": finding.holds, "evidence": finding.evidence}).encode())
+    except BaseException as error:  # noqa: BLE001 - whatever it is, nothing is proven
+        os.write(writing, json.dumps({"crash": f"{type(error).__name__}: {error}"}).encode())
+    finally:
+        os._exit(0)
+
+
+def _report(probe: Probe, output: int, status: int) -> None:
+    with os.fdopen(output, "rb") as stream:
+        said = stream.read()
+    if said:
+        told = json.loads(said)
+    else:
+        told = {
+            "crash": f"ended by {signal.Signals(os.WTERMSIG(status)).name}" if os.WIFSIGNALED(status) else "no word"
+        }
+    print(json.dumps({"id": probe.id, **told}), flush=True)  # noqa: T201 - that is how it reports

@@ -1,0 +1,89 @@
+"""A whole run: a world, a witness in it, a sandbox, the probes inside, and the verdicts."""
+
+import difflib
+import os
+import secrets
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+
+from belljar.errors import BelljarError
+from belljar.verify import outside
+from belljar.verify.catalogue import OUT_OF_SCOPE, WAYS_OUT, title
+from belljar.verify.judging import Judge
+from belljar.verify.probes.kit import PROBES, Probe, Scene
+from belljar.verify.probes.running import in_order
+from belljar.verify.report import Outcome, Report, Result
+from belljar.verify.trial import Trial, TrialError, read_findings
+from belljar.verify.witness import Witness
+from belljar.verify.workshop import Workshop, workshop
+from belljar.verify.world import World
+
+
+class UnknownProbeError(BelljarError):
+    """A probe was asked for that does not exist."""
+
+
+def verify(*, only: Collection[str] = (), prepare: Callable[[], object] = lambda: None) -> Report:
+    """Try every way out of a local sandbox or, with `only`, those with these ids or numbers.
+
+    `prepare` is called in the process that makes the sandbox, before it does. For a process without threads, which is
+    root of a user namespace of its own afterwards if it was not root before. Raises UnknownProbeError, WorldError,
+    TrialError.
+    """
+    started, clock = datetime.now(UTC), time.monotonic()
+    chosen = choose(only)
+    with workshop() as place:
+        inside = _try_inside(chosen, place, prepare)
+        around = [
+            outside.policies_are_refused(),
+            outside.planted_files_are_as_before(place),
+            outside.audit_is_intact(place),
+        ]
+    rows = [*inside, *(row for row in (*around, *_out_of_scope()) if _is_wanted(row.id, only))]
+    return Report("local", started, time.monotonic() - clock, tuple(sorted(rows, key=_by_way_out)))
+
+
+def choose(only: Collection[str]) -> list[Probe]:
+    """Return the probes to run, in their order: all, or those that are named and the controls beside them.
+
+    Raises UnknownProbeError.
+    """
+    for name in only:
+        if name not in PROBES and name not in map(str, WAYS_OUT):
+            near = difflib.get_close_matches(name, PROBES, 1)
+            hint = f'did you mean "{near[0]}"?' if near else "give the id of a probe, or the number of a way out"
+            raise UnknownProbeError(f'there is no probe "{name}"; {hint}')
+    wanted = {probe.id for probe in PROBES.values() if _is_wanted(probe.id, only)}
+    beside = {PROBES[name].beside for name in wanted}
+    return [probe for probe in in_order() if probe.id in wanted or probe.id in beside]
+
+
+def _is_wanted(name: str, only: Collection[str]) -> bool:
+    return not only or name in only or name.partition("-")[0] in only
+
+
+def _try_inside(chosen: list[Probe], place: Workshop, prepare: Callable[[], object]) -> list[Result]:
+    scene = Scene(secrets.token_hex(4))
+    with World() as world, closing(Witness(world)) as witness:
+        trial = Trial(world, place.workdir, place.audit, scene.run, [probe.id for probe in chosen], prepare)
+        process, output = trial.start()
+        with output:
+            said = witness.attend(output)
+        os.waitpid(process, 0)
+        findings = read_findings(said.decode())
+        if lost := witness.lost():
+            raise TrialError(f"the witness was too slow, and missed {lost} packets; run again when there is less to do")
+        return Judge({probe: probe.mark(scene) for probe in chosen}, findings, witness.testimony()).results()
+
+
+def _out_of_scope() -> Iterator[Result]:
+    for number, reason in OUT_OF_SCOPE.items():
+        yield Result(str(number), title(number), WAYS_OUT[number], Outcome.OUT_OF_SCOPE, reason)
+
+
+def _by_way_out(row: Result) -> tuple[int, int]:
+    """Sort by number, with the controls in front and the witness's own row at the end."""
+    first = row.id.partition("-")[0]
+    return (0, 0) if first == "control" else (1, int(first)) if first.isdecimal() else (2, 0)

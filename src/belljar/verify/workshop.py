@@ -1,0 +1,62 @@
+"""The directory that a sandbox works in while it is tried out, and whether it was left as it should be."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from belljar.verify.probes.planted import LINK_OUT, PLANTED, POLICY_OF_THE_AGENT
+
+_BEFORE: Final = "as it was before"
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """A working directory with everything that an agent could make bad use of."""
+
+    directory: Path
+
+    @property
+    def workdir(self) -> Path:
+        """What the sandbox sees."""
+        return self.directory / "work"
+
+    @property
+    def audit(self) -> Path:
+        """The log of the run, which it does not see."""
+        return self.directory / "audit.ndjson"
+
+    def furnish(self) -> None:
+        """Put everything in its place."""
+        for place in PLANTED:
+            path = self.workdir / place
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(_BEFORE)
+        outside = self.directory / "outside"
+        outside.write_text("nobody inside reads this")
+        (self.workdir / LINK_OUT).symlink_to(outside)
+        (self.workdir / POLICY_OF_THE_AGENT).write_text('mode = "allow-all"\n')
+
+    def changed(self) -> list[str]:
+        """Return the files that the host would run, and that are not as they were."""
+        return [place for place in PLANTED if not self._is_as_before(self.workdir / place)]
+
+    def _is_as_before(self, path: Path) -> bool:
+        try:
+            return path.read_text() == _BEFORE
+        except OSError:
+            return False
+
+
+@contextmanager
+def workshop() -> Iterator[Workshop]:
+    """Make a workshop, and clear it away at the end."""
+    made = Workshop(Path(tempfile.mkdtemp(prefix="belljar-verify-")))
+    try:
+        made.furnish()
+        yield made
+    finally:
+        shutil.rmtree(made.directory)

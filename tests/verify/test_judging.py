@@ -1,0 +1,108 @@
+"""Verdicts, and how they are written down."""
+
+import json
+from datetime import UTC, datetime
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from belljar.verify.judging import Judge
+from belljar.verify.probes.kit import Scene
+from belljar.verify.report import Outcome, Report, Result
+from belljar.verify.verifying import choose
+from belljar.verify.witness import Kind, Seen
+
+ATTEMPT, CONTROL = "11-direct-address-v4", "control-address-v4"
+PROBES = {probe.id: probe for probe in choose([ATTEMPT])}
+MARKS = {probe: probe.mark(Scene("word")) for probe in PROBES.values()}
+MARK = MARKS[PROBES[ATTEMPT]]
+WORKED = Seen(Kind.STREAM, "the control", "198.51.100.20", 4000, MARKS[PROBES[CONTROL]].token.encode())
+
+
+def judge(attempt: dict[str, object], *seen: Seen, control: bool = True) -> dict[str, Outcome]:
+    findings = {ATTEMPT: attempt, CONTROL: {"holds": control, "evidence": ""}}
+    return {row.id: row.verdict for row in Judge(MARKS, findings, seen).results()}
+
+
+def test_closed_is_what_client_and_witness_agree_on_beside_a_control():
+    assert set(judge({"holds": True, "evidence": ""}, WORKED).values()) == {Outcome.HOLDS}
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        Seen(Kind.PACKET, "TCP", MARK.address, 443),
+        Seen(Kind.PACKET, "UDP", "198.51.100.53", 53, b"\4" + MARK.token.upper().encode()),
+        Seen(Kind.STREAM, "bytes", "198.51.100.10", 443, b"hello " + MARK.token.encode()),
+        Seen(Kind.QUESTION, "question", data=f"{MARK.token}.evil.test".encode()),
+    ],
+)
+def test_the_witness_is_believed_and_not_the_client(seen):
+    assert judge({"holds": True, "evidence": ""}, WORKED, seen)[ATTEMPT] is Outcome.BROKEN
+
+
+def test_a_client_that_got_through_is_believed():
+    assert judge({"holds": False, "evidence": ""}, WORKED)[ATTEMPT] is Outcome.BROKEN
+
+
+@pytest.mark.parametrize("told", [{}, {"crash": "ended by SIGSEGV"}])
+def test_a_crash_proves_nothing(told):
+    assert judge(told, WORKED)[ATTEMPT] is Outcome.UNPROVEN
+
+
+def test_without_a_control_nothing_is_proven():
+    verdicts = judge({"holds": True, "evidence": ""}, WORKED, control=False)
+    assert (verdicts[CONTROL], verdicts[ATTEMPT]) == (Outcome.BROKEN, Outcome.UNPROVEN)
+
+
+def test_a_control_that_the_witness_did_not_see_has_failed():
+    assert judge({"holds": True, "evidence": ""})[CONTROL] is Outcome.BROKEN
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        Seen(Kind.PACKET, "TCP", "203.0.113.200", 80),
+        Seen(Kind.PACKET, "TCP", "198.51.100.10", 8080),
+        Seen(Kind.PACKET, "TCP", "127.0.0.1", 7002),
+        Seen(Kind.QUESTION, "question", data=b"unknown.test"),
+        Seen(Kind.UNIX, "unix"),
+    ],
+)
+def test_what_nobody_explains_is_a_finding(seen):
+    assert judge({"holds": True, "evidence": ""}, WORKED, seen)["witness"] is Outcome.BROKEN
+
+
+def test_probes_have_tokens_that_do_not_hold_each_other():
+    tokens = [probe.mark(Scene("0")).token for probe in choose([])]
+    assert not [(one, other) for one in tokens for other in tokens if one != other and one in other]
+
+
+def report(*verdicts: Outcome) -> Report:
+    rows = [Result(f"{n}-x", f"{n} way", "tried <&>", verdict, 'says "\u00e9"') for n, verdict in enumerate(verdicts)]
+    return Report("local", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), 1.25, tuple(rows))
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "all_hold"),
+    [
+        ([Outcome.HOLDS, Outcome.OUT_OF_SCOPE], True),
+        ([Outcome.HOLDS, Outcome.BROKEN], False),
+        ([Outcome.HOLDS, Outcome.UNPROVEN], False),
+        ([Outcome.OUT_OF_SCOPE], False),
+        ([], False),
+    ],
+)
+def test_all_hold_only_if_everything_in_scope_does(verdicts, all_hold):
+    assert report(*verdicts).all_hold is all_hold
+
+
+def test_the_documents():
+    written = report(Outcome.HOLDS, Outcome.BROKEN, Outcome.UNPROVEN, Outcome.OUT_OF_SCOPE)
+    document = json.loads(written.as_json())
+    assert document["started"] == "2026-01-02T03:04:05+00:00"
+    assert document["summary"] == {"holds": 1, "broken": 1, "unproven": 1, "out of scope": 1}
+    suite = ET.fromstring(written.as_junit())
+    assert [suite.attrib[name] for name in ("tests", "failures", "errors", "skipped")] == ["4", "1", "1", "1"]
+    assert [[child.tag for child in case] for case in suite] == [[], ["failure"], ["error"], ["skipped"]]
+    assert suite[1][0].attrib["message"] == 'says "\u00e9"'

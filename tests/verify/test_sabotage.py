@@ -1,0 +1,69 @@
+"""A self-test that finds nothing wrong is worth as much as what it finds when something is."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+FINDINGS = {
+    "no_seccomp": {"48-seccomp", "35-io-uring", "36-foreign-calls", "57-typing"},
+    "capability_kept": {"48-capabilities"},
+    "extra_interface": {"31-interfaces", "11-direct-address-v4", "6-datagrams-v4"},
+    "host_network": {"31-interfaces", "48-namespaces", "11-direct-address-v6", "6-datagrams-v4", "34-abstract-sockets"},
+    "dns_forwarded": {"7-tunnel-v4", "8-granted-zone-v6", "9-other-resolvers-v4"},
+    "server_name_unchecked": {"12-shared-address-v4", "14-fronting-v6", "19-second-request-v4"},
+    "guard_off": {"23-granted-names-v4", "24-mixed-v6", "25-private-names-v4", "26-alias-v6"},
+    "inherited_descriptor": {"35-descriptors"},
+    "writable_system": {"58-planted", "59-mounts"},
+}
+"""What has to be found broken when a layer is off."""
+
+DEAD = {
+    "no_packet_filter": {"11-direct-address-v4", "6-datagrams-v6"},
+    "no_rule_for_dns": {"7-tunnel-v4"},
+}
+"""What cannot be proven any more, because nothing works without the layer."""
+
+HELD_BY_OTHER_LAYERS = {"6", "8", "18", "20", "38", "40"}
+"""Ways out that have nothing to do with what is granted: the packet filter, or the parsers, close them."""
+
+
+def verify(layer: str, probes: set[str]) -> tuple[dict[str, int], dict[str, tuple[str, str]]]:
+    command = [sys.executable, str(ROOT / "tests/verify/sabotaged.py"), layer, *sorted(probes)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    return report["summary"], {row["id"]: (row["verdict"], row["evidence"]) for row in report["results"]}
+
+
+@pytest.mark.parametrize("layer", FINDINGS)
+def test_a_missing_layer_is_found(privileged, layer):
+    _, rows = verify(layer, FINDINGS[layer])
+    assert {name for name, (verdict, _) in rows.items() if verdict == "broken"} >= FINDINGS[layer], rows
+
+
+def test_no_probe_of_the_network_passes_where_nothing_is_isolated(privileged):
+    """A probe that would could not tell a sealed sandbox from an open one."""
+    _, rows = verify("host_network", set())
+    assert not {name for name, (verdict, _) in rows.items() if verdict == "holds" and is_attempt(name)}
+
+
+def test_no_probe_of_the_policy_passes_where_everything_is_granted(privileged):
+    _, rows = verify("everything_granted", set())
+    held = {name for name, (verdict, _) in rows.items() if verdict == "holds" and is_attempt(name)}
+    assert {name.split("-")[0] for name in held} == HELD_BY_OTHER_LAYERS
+
+
+def is_attempt(name: str) -> bool:
+    return name.endswith(("-v4", "-v6")) and not name.startswith("control")
+
+
+@pytest.mark.parametrize("layer", DEAD)
+def test_a_dead_network_does_not_pass_for_a_sealed_one(privileged, layer):
+    summary, rows = verify(layer, DEAD[layer])
+    assert summary["broken"] > 0
+    assert {name for name, (verdict, _) in rows.items() if verdict in ("unproven", "broken")} >= DEAD[layer], rows

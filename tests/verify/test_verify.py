@@ -1,0 +1,114 @@
+"""The self-test itself: on a sandbox that is sealed everything holds, for root and for an ordinary user."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from belljar.verify.catalogue import OUT_OF_SCOPE, WAYS_OUT
+from belljar.verify.probes.kit import PROBES
+from belljar.verify.verifying import UnknownProbeError, choose
+from tests.backends.local import as_user
+
+ROOT = Path(__file__).parents[2]
+OUTSIDE = {"1-invalid-policies", "51-audit", "58-seen-from-outside", "witness"}
+
+
+class Cli:
+    """`belljar verify`, as root or as an ordinary user."""
+
+    def __init__(self, directory: Path, *, root: bool) -> None:
+        self.directory, self._root = directory, root
+
+    def verify(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        script = [str(ROOT / "tests/backends/local/as_user.py")] if not self._root else ["-m", "belljar"]
+        environment = {"PATH": "/usr/bin:/bin", "HOME": "/home/somebody", "PYTHONPATH": f"{ROOT}"}
+        command = [sys.executable, *script, "verify", *words]
+        return subprocess.run(
+            command, cwd=self.directory, env=environment, capture_output=True, text=True, check=False, timeout=120
+        )
+
+
+@pytest.fixture(params=["root", "user"])
+def cli(request, privileged):
+    is_root = request.param == "root"
+    if not is_root and os.geteuid() != 0:
+        pytest.skip("needs root, to become another user")
+    directory = Path(f"/var/tmp/belljar-verify-test-{os.getpid()}-{request.param}")  # pytest's own are closed to others
+    directory.mkdir()
+    if not is_root:
+        os.chown(directory, as_user.USER, as_user.USER)
+    yield Cli(directory, root=is_root)
+    shutil.rmtree(directory)
+
+
+def test_everything_holds(cli):
+    before = set(Path("/tmp").glob("belljar-verify-*"))
+    done = cli.verify("--json", "report.json", "--junit", "report.xml")
+    report = json.loads((cli.directory / "report.json").read_text())
+    failed = [row for row in report["results"] if row["verdict"] not in ("holds", "out of scope")]
+    assert not failed
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {row["id"] for row in report["results"]} == {*PROBES, *OUTSIDE, *map(str, OUT_OF_SCOPE)}
+    assert report["summary"]["holds"] == len(PROBES) + len(OUTSIDE)
+    assert set(report) == {"backend", "started", "seconds", "results", "summary"}
+    assert all(set(row) == {"id", "way_out", "tried", "verdict", "evidence"} for row in report["results"])
+    suite = ET.parse(cli.directory / "report.xml").getroot()
+    assert suite.tag == "testsuite"
+    assert len(suite.findall("testcase")) == int(suite.attrib["tests"]) == len(report["results"])
+    assert (suite.attrib["failures"], suite.attrib["errors"]) == ("0", "0")
+    assert "11-direct-address-v6" in done.stdout
+    assert set(Path("/tmp").glob("belljar-verify-*")) <= before
+
+
+def test_a_probe_is_run_with_the_control_beside_it(cli):
+    done = cli.verify("--only", "11-direct-address-v4", "--only", "48")
+    rows = [line.split()[0] for line in done.stdout.splitlines()[1:-2]]
+    assert rows == [
+        "control-address-v4",
+        "11-direct-address-v4",
+        "48-capabilities",
+        "48-no-new-privileges",
+        "48-seccomp",
+        "48-namespaces",
+        "witness",
+    ]
+    assert done.returncode == 0
+
+
+def test_errors_are_neither_success_nor_failure(cli):
+    unknown = cli.verify("--only", "11-direct-adress-v4")
+    assert unknown.returncode == 2
+    assert 'did you mean "11-direct-address-v4"?' in unknown.stderr
+    assert cli.verify("--json", "/nonexistent/report.json").returncode == 2
+
+
+def test_every_way_out_is_tried_or_out_of_scope_for_a_reason():
+    tried = {probe.way_out for probe in PROBES.values()} | {int(name.split("-")[0]) for name in OUTSIDE - {"witness"}}
+    assert tried - {0} | set(OUT_OF_SCOPE) == set(WAYS_OUT) == set(range(1, 60))
+    assert not tried & set(OUT_OF_SCOPE)
+
+
+def test_every_probe_has_addresses_of_its_own_and_a_control_that_exists():
+    assert len(PROBES) <= 253
+    assert all(probe.beside is None or PROBES[probe.beside].is_control for probe in PROBES.values())
+    assert all(probe.beside for probe in PROBES.values() if probe.id.endswith(("-v4", "-v6")) and not probe.is_control)
+
+
+def test_an_unknown_probe_is_an_error():
+    with pytest.raises(UnknownProbeError):
+        choose(["60"])
+
+
+def test_the_documentation_has_every_way_out_and_every_probe():
+    text = (ROOT / "docs/verify.md").read_text()
+    for number, name in WAYS_OUT.items():
+        assert f"| {number} | {name} |" in text
+        assert number not in OUT_OF_SCOPE or OUT_OF_SCOPE[number] in text
+    for probe in PROBES:
+        assert probe.startswith("control-") or f"`{probe.removesuffix('-v4').removesuffix('-v6')}`" in text
