@@ -73,8 +73,7 @@ def nothing_left_behind(driver: Driver) -> Iterator[None]:
 
 
 def _held(driver: Driver) -> tuple[int, int, int]:
-    timers = sum(1 for *_, timer in driver.loop._timers if timer.call is not None)
-    return open_descriptors(), len(driver.loop._watches), timers
+    return open_descriptors(), len(driver.loop._watches), len(driver.loop._timers)
 
 
 def _raise(error: BaseException) -> None:

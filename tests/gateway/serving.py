@@ -46,7 +46,13 @@ def policy(text: str, generation: int = 1) -> CompiledPolicy:
 class Serving:
     """The gateway, running on a thread in its place."""
 
-    def __init__(self, universe: Universe, settings: Settings = DEFAULTS, audit: AuditLog | None = None) -> None:
+    def __init__(
+        self,
+        universe: Universe,
+        settings: Settings = DEFAULTS,
+        audit: AuditLog | None = None,
+        hosts: Path = NO_FILE,
+    ) -> None:
         self.universe = universe
         self.audit = audit
         self.metrics = Metrics()
@@ -54,7 +60,7 @@ class Serving:
         self.bugs: list[BaseException] = []
         self.loop.on_crash = self.bugs.append
         servers = settings.resolvers or [RESOLVER]
-        resolver = Resolver(self.loop, servers, hosts=NO_FILE, resolv_conf=NO_FILE)
+        resolver = Resolver(self.loop, servers, hosts=hosts, resolv_conf=NO_FILE)
         self.gateway = Gateway(self.loop, resolver, settings)
         self._running = universe.gateway.start(self.loop.run)
         self._count = 0
@@ -108,4 +114,5 @@ class Serving:
         self.loop.call_from_thread(self.loop.stop)
         self._running.result(PATIENCE)
         self.loop.close()
-        assert self.bugs == []
+        for bug in self.bugs:
+            raise bug

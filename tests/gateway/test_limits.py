@@ -232,6 +232,15 @@ class TestMisfortunes:
             assert serving.count(jar, "belljar_flows_closed_total", how="failed") == 1
             echoes(sandbox)
 
+    def test_a_bug_in_the_answer_to_a_question(self, serving, other, universe, monkeypatch):
+        with serving.sandbox(POLICY) as (sandbox, jar):
+            with monkeypatch.context() as patch:
+                patch.setattr("belljar.gateway.dnsservice.parse_query", lambda _: 1 // 0)
+                with sandbox.make_socket(kind=socket.SOCK_DGRAM) as client:
+                    client.sendto(b"anything", ("127.0.0.1", addresses.DNS))
+                eventually(lambda: serving.count(jar, "belljar_bugs_total") == 1)
+            echoes(sandbox)
+
 
 def greet_socks(client: socket.socket) -> None:
     client.sendall(b"\x05\x01\x00")

@@ -140,6 +140,17 @@ def test_many_flows_are_cut_together(serving, served):
         serving.wait_until_idle(jar)
 
 
+def test_a_bug_in_one_flow_does_not_save_the_others(serving, served, monkeypatch):
+    sandbox, jar = served
+    with ExitStack() as stack:
+        talks = [stack.enter_context(directly(sandbox)) for _ in range(5)]
+        assert all(talk.goes_on() for talk in talks)
+        monkeypatch.setattr(jar.observer, "flow_denied", lambda _: 1 // 0)
+        assert serving.change_policy(jar, AFTER) == 5
+        assert all(talk.is_cut() for talk in talks)
+        assert serving.count(jar, "belljar_bugs_total") == 5
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -206,6 +206,12 @@ class TestEnds:
                 receive(end)
         assert joined.ends == ["ended"]
 
+    def test_a_direction_that_starts_too_late_does_nothing(self, joined):
+        watch = joined.relay.client.watch
+        joined.relay.abort()
+        joined.relay.up.start()
+        assert (watch.on_readable, watch.on_writable, watch.on_error) == (None, None, None)
+
 
 class TestBackPressure:
     def test_a_sink_that_does_not_read_stops_the_source(self, joined):

@@ -14,30 +14,24 @@ From the first "yes" on, the flow is among the sandbox's live flows, and a chang
 
 from typing import Final
 
-from belljar.gateway.claims import claimed_by, claimed_by_request
-from belljar.gateway.denials import describe, say_goodbye
+from belljar.gateway.accounts import Account
+from belljar.gateway.claims import claimed_by, claimed_by_request, unreadable
+from belljar.gateway.denials import describe
 from belljar.gateway.dialing import DeniedError
 from belljar.gateway.door import Door
 from belljar.gateway.events import Ending
-from belljar.gateway.firstbytes import (
-    FirstBytes,
-    FirstBytesReader,
-    HttpClient,
-    OtherClient,
-    TlsClient,
-    read_first_bytes,
-)
+from belljar.gateway.firstbytes import FirstBytes, FirstBytesReader, HttpClient, OtherClient, TlsClient
 from belljar.gateway.fronts import TRANSPARENT, Front
 from belljar.gateway.http import AnyHead, HttpRelay
-from belljar.gateway.jar import LiveFlow
 from belljar.gateway.loop import Cancelled
+from belljar.gateway.refusing import end_with, last_words
 from belljar.gateway.relay import Relay
 from belljar.gateway.retrying import read_second_hello, server_asks_for_retry
 from belljar.gateway.streams import Stream
 from belljar.policy import Flow, Verdict
+from belljar.wire.outcome import Fault, Refuse
 
-LAST_WORDS_SECONDS: Final = 1.0
-"""How long a client may take to show in which protocol it would like to be turned away."""
+_HASTY: Final = Refuse(Fault.MALFORMED_TLS, "the client does not wait for the server to agree to TLS")
 
 
 async def carry(
@@ -59,52 +53,21 @@ async def carry(
         raise
 
 
-async def deny(
-    door: Door, client: Stream, verdict: Verdict, said: FirstBytes | None = None, front: Front = TRANSPARENT
-) -> None:
-    """Deny a connection, and say so in the protocol that the client speaks."""
-    door.jar.observer.flow_denied(verdict)
-    if said is None and front is TRANSPARENT:
-        said = await first_bytes_within(door, client, LAST_WORDS_SECONDS)
-    await _end_with(door, client, front.denial(verdict, door.jar.generation, said))
-
-
-async def first_bytes_within(door: Door, client: Stream, seconds: float) -> FirstBytes:
-    """Read what the client says first; one that takes too long, or has gone, says nothing that tells anything."""
-    try:
-        with door.loop.timeout(seconds):
-            return await read_first_bytes(client)
-    except OSError:
-        return OtherClient(b"", ended=False)
-
-
-async def _end_with(door: Door, client: Stream, message: bytes) -> None:
-    if message:
-        await say_goodbye(door.loop, client, message)
-    else:
-        client.reset()
-
-
 class _Carriage:
     """The state of one connection that was allowed."""
 
     def __init__(self, door: Door, client: Stream, flow: Flow, front: Front) -> None:
         self._door, self._client, self._front = door, client, front
-        self._started = door.loop.clock()
         self._task = door.loop.current
-        self._live = LiveFlow(flow, self._cut, lambda: self.end("cut"))
+        self._account = Account(door, flow, self._cut, lambda: self.end("cut"))
         self._said: FirstBytes | None = None
         self._relay: Relay | None = None
         self._http: HttpRelay | None = None
         self._told_client = False
         """Whether the client has been told that it is connected."""
-        self._told_observer = False
         self._error: str | None = None
         self._ended = False
         client.watch.on_error = lambda: self.end("closed")
-        door.jar.flows.add(self._live)
-        if flow.name is not None:
-            door.jar.names.hold(flow.name)
 
     async def run(self, said: FirstBytes | None) -> None:
         """Connect, look and join. Raises DeniedError and OSError."""
@@ -118,8 +81,8 @@ class _Carriage:
             relay.down.start()
             said, unpassed = await self._listen(relay)
             self._said = said
-        self._check(claimed_by(self._live.flow, said))
-        self._tell_observer()
+        self._account.update(claimed_by(self._account.flow, said))
+        self._account.tell_allowed()
         if isinstance(said, HttpClient):
             await self._run_http(relay, said)
         elif isinstance(said, TlsClient):
@@ -131,10 +94,10 @@ class _Carriage:
     async def _connect(self) -> Relay:
         door = self._door
         with door.jar.dialling(), door.loop.timeout(door.jar.limits.dial_seconds):
-            flow, upstream = await door.dialler.dial(door.jar, self._live.flow)
+            flow, upstream = await door.dialler.dial(door.jar, self._account.flow)
         relay = self._relay = Relay(door.loop, door.pipes, self._client, upstream)
         relay.on_end = lambda: self.end("closed")
-        self._check(flow)  # with its addresses, by the policy of now: it may be another one than before the dial
+        self._account.update(flow)  # by the policy of now: it may be another one than before the dial
         return relay
 
     async def _listen(self, relay: Relay) -> tuple[FirstBytes, bytes]:
@@ -147,6 +110,8 @@ class _Carriage:
             with jar.handshake(), self._door.loop.timeout(jar.limits.first_bytes_seconds):
                 while said is None:
                     said = reader.feed(await self._client.read())
+        if relay.down.bytes < reader.answers_due:
+            raise DeniedError(unreadable(self._account.flow, _HASTY))
         return said, reader.take()
 
     async def _run_http(self, relay: Relay, said: HttpClient) -> None:
@@ -165,7 +130,7 @@ class _Carriage:
             if await server_asks_for_retry(self._door.loop, relay.upstream):
                 relay.down.start()
                 second = await read_second_hello(self._client, said)
-                self._check(claimed_by(self._live.flow, second))
+                self._account.update(claimed_by(self._account.flow, second))
                 behind = second.received
         await _pass_on(relay, behind)
         relay.down.start()
@@ -180,27 +145,14 @@ class _Carriage:
         relay.up.start()
 
     def _check_request(self, head: AnyHead) -> None:
-        self._check(claimed_by_request(self._live.flow, head))
-
-    def _check(self, flow: Flow) -> None:
-        verdict = self._door.jar.decide(flow)
-        if not verdict.allowed:
-            raise DeniedError(verdict)
-        self._live.flow = flow
-
-    def _tell_observer(self) -> None:
-        """Have it on record that the flow is allowed and connected, once."""
-        if self._told_observer:
-            return
-        verdict = self._door.jar.decide(self._live.flow)
-        if verdict.allowed:
-            self._told_observer = True
-            self._door.jar.observer.flow_allowed(verdict)
+        self._account.update(claimed_by_request(self._account.flow, head))
 
     def _cut(self, verdict: Verdict) -> None:
         """End the flow because a new policy denies it."""
-        self._door.jar.observer.flow_denied(verdict)
-        self.end("cut")
+        try:
+            self._door.jar.observer.flow_denied(verdict)
+        finally:
+            self.end("cut")
 
     async def deny(self, verdict: Verdict) -> None:
         """End the flow because more is known about it now."""
@@ -212,11 +164,11 @@ class _Carriage:
         """End the flow because its destination could not be reached, or was lost."""
         await self._listen_for_last_words()
         self._error = describe(error)
-        await self._stop(self._front_now().failure(self._live.flow, error, self._said), "failed")
+        await self._stop(self._front_now().failure(self._account.flow, error, self._said), "failed")
 
     async def _listen_for_last_words(self) -> None:
         if self._said is None and self._relay is None and self._front is TRANSPARENT:
-            self._said = await first_bytes_within(self._door, self._client, LAST_WORDS_SECONDS)
+            self._said = await last_words(self._door, self._client)
 
     def _front_now(self) -> Front:
         """Inside a tunnel, whoever was told of a gateway before speaks the inner protocol now."""
@@ -229,7 +181,7 @@ class _Carriage:
             self._relay.upstream.reset()
             if self._is_in_the_middle(self._relay):
                 message = b""
-        await _end_with(self._door, self._client, message)
+        await end_with(self._door, self._client, message)
         self.end(how)
 
     def _is_in_the_middle(self, relay: Relay) -> bool:
@@ -241,25 +193,18 @@ class _Carriage:
         if self._ended:
             return
         self._ended = True
-        flow, relay = self._live.flow, self._relay
-        self._door.jar.flows.discard(self._live)
-        self._live.let_go()
-        if flow.name is not None:
-            self._door.jar.names.release(flow.name)
+        relay = self._relay
+        self._account.leave()
         if relay is not None:
             relay.on_end = lambda: None
             relay.abort()
             if how != "denied":  # a client that never said anything was allowed, too
-                self._tell_observer()
+                self._account.tell_allowed()
         self._client.reset()
         if self._task is not None and not self._task.done:
             self._task.cancel()
-        seconds = self._door.loop.clock() - self._started
         up, down = (relay.up.bytes, relay.down.bytes) if relay is not None else (0, 0)
-        if self._error is None:
-            self._door.jar.observer.flow_closed(flow, up, down, seconds, how)
-        else:
-            self._door.jar.observer.flow_failed(flow, up, down, seconds, self._error)
+        self._account.tell_closed(how, up, down, self._error)
 
 
 async def _pass_on(relay: Relay, data: bytes) -> None:

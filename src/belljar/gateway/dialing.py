@@ -4,10 +4,11 @@ The name is resolved here and nowhere else, the policy is asked again with what 
 passed is what is dialled. Nothing that the client said about addresses plays a part, so there is nothing to rebind.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
-from typing import Final
+from typing import Final, Literal
 
 from belljar.gateway.jar import Jar
 from belljar.gateway.loop import Loop
@@ -47,10 +48,8 @@ class Dialler:
         flow = await self._settle(jar, flow)
         if flow.name in HOST_NAMES:
             return flow, await connect_any(self._loop, _HOST_ADDRESSES, port)
-        settled = self._loop.clock()
-        stream = await self.upstream.connect(flow, port)
-        jar.observer.took("dial", self._loop.clock() - settled)
-        return flow, stream
+        with self._timed(jar, "dial"):
+            return flow, await self.upstream.connect(flow, port)
 
     async def addresses_for_datagrams(self, jar: Jar, flow: Flow) -> tuple[Flow, Sequence[Address]]:
         """Return the flow with its addresses, and those that datagrams may go to. Raises DeniedError or OSError."""
@@ -63,18 +62,25 @@ class Dialler:
     async def _settle(self, jar: Jar, flow: Flow) -> Flow:
         """Return the flow with its addresses, all of them checked. Raises DeniedError or OSError."""
         if flow.name not in HOST_NAMES:
-            started = self._loop.clock()
             if flow.name is not None:
                 if not jar.admits_name(jar.decide(flow)):
                     raise OSError(f"too many names were asked for beside {flow.name}")
                 if not self.upstream.resolves(flow.name):
-                    flow = replace(flow, addresses=(await self._resolver.resolve(flow.name)).addresses)
-            jar.observer.took("resolve", self._loop.clock() - started)
+                    with self._timed(jar, "resolve"):
+                        flow = replace(flow, addresses=(await self._resolver.resolve(flow.name)).addresses)
             verdict = jar.decide(flow)
             if not verdict.allowed:
                 raise DeniedError(verdict)
         await self._keep_from_proxy(jar, flow)
         return flow
+
+    @contextmanager
+    def _timed(self, jar: Jar, step: Literal["resolve", "dial"]) -> Iterator[None]:
+        started = self._loop.clock()
+        try:
+            yield
+        finally:
+            jar.observer.took(step, self._loop.clock() - started)
 
     async def _keep_from_proxy(self, jar: Jar, flow: Flow) -> None:
         """Deny what would end at the upstream proxy, which goes wherever it is asked to."""

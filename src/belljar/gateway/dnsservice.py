@@ -84,6 +84,8 @@ class DnsService:
                 await self._loop.readable(watch)
             except OSError:  # the kernel has no memory to spare, say
                 await self._loop.sleep(_PAUSE_SECONDS)
+            except Exception as error:  # noqa: BLE001 - a bug that one question meets is not the end of the others
+                self._jar.observer.bug_found(error)
 
     def _answer_datagram(self, listener: socket.socket, message: bytes, client: Any) -> None:
         query = parse_query(message)

@@ -92,12 +92,17 @@ class FirstBytesReader:
     @property
     def names_nobody(self) -> bool:
         """Whether what comes next cannot name anybody to whoever is not connected with the server already."""
-        return self._line.is_long or self._prelude.is_complete
+        return self._line.is_long or self._prelude.requests > 0
+
+    @property
+    def answers_due(self) -> int:
+        """How many bytes the server has to say before the client may go on."""
+        return self._prelude.requests
 
     def take(self) -> bytes:
         """Return what has not been taken so far, to be passed on."""
         taken = bytes(self._received[self._passed :])
-        if self._line.is_long:
+        if self._line.is_long or not self._prelude.ended:
             self._received.clear()
         self._passed = len(self._received)
         return taken

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from belljar.gateway.budget import Budget, Share
@@ -159,7 +160,7 @@ class Jar:
         for live in list(self.flows):
             verdict = decide(policy, live.flow)
             if not verdict.allowed:
-                live.cut(verdict)
+                self._contain(partial(live.cut, verdict))
                 cut += 1
         self.observer.policy_changed(policy.generation, policy.digest, cut)
         return cut
@@ -167,9 +168,16 @@ class Jar:
     def end_all(self) -> None:
         """End every connection, because the sandbox is closed."""
         for live in list(self.flows):
-            live.end()
+            self._contain(live.end)
         for handler in list(self.handlers):
             handler.cancel()
+
+    def _contain(self, call: Callable[[], None]) -> None:
+        """Do something to one flow; a bug that it meets must not save the others."""
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - see above
+            self.observer.bug_found(error)
 
     def _refuse(self, limit: Limit) -> bool:
         self.observer.limit_reached(limit)

@@ -19,23 +19,22 @@ One loop serves many who must not suffer from each other. What a call raises, or
 `on_crash`, and the loop goes on.
 """
 
-import heapq
 import logging
 import os
 import select
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
-from itertools import count
 from types import coroutine
 from typing import Any, Final, Protocol
+
+from belljar.gateway.timers import Timer, Timers
 
 _BOTH: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 _READ: Final = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 _WRITE: Final = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR
 _ERROR: Final = select.EPOLLERR
 _MAX_EVENTS: Final = 256
-_FEW_TIMERS: Final = 1024
 
 
 class HasFileno(Protocol):
@@ -66,19 +65,6 @@ class Watch:
     def stop_writing(self) -> None:
         """Let nobody be called when there is room to write."""
         self.on_writable = None
-
-
-class Timer:
-    """A call in the future, which can be called off."""
-
-    __slots__ = ("call",)
-
-    def __init__(self, call: Callable[[], None]) -> None:
-        self.call: Callable[[], None] | None = call
-
-    def cancel(self) -> None:
-        """Call it off."""
-        self.call = None
 
 
 class Task:
@@ -182,9 +168,7 @@ class Loop:
         self._watches: dict[int, Watch] = {}
         self._soon: deque[Callable[[], None]] = deque()
         self._from_threads: deque[Callable[[], None]] = deque()
-        self._timers: list[tuple[float, int, Timer]] = []
-        self._timer_numbers = count()
-        self._many_timers = _FEW_TIMERS
+        self._timers = Timers()
         self._running = False
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._watch_fd(self._wakeup).on_readable = self._drain_wakeup
@@ -238,11 +222,7 @@ class Loop:
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
         """Call something after some time."""
-        if len(self._timers) > self._many_timers:
-            self._drop_cancelled_timers()
-        timer = Timer(call)
-        heapq.heappush(self._timers, (self.clock() + seconds, next(self._timer_numbers), timer))
-        return timer
+        return self._timers.add(self.clock() + seconds, call)
 
     async def sleep(self, seconds: float) -> None:
         """Wait for some time."""
@@ -312,25 +292,13 @@ class Loop:
     def _patience(self) -> float:
         if self._soon or self._from_threads or not self._running:
             return 0.0
-        while self._timers and self._timers[0][2].call is None:
-            heapq.heappop(self._timers)
-        return max(0.0, self._timers[0][0] - self.clock()) if self._timers else -1.0
+        return self._timers.seconds_to_next(self.clock())
 
     def _run_timers(self) -> None:
-        now = self.clock()
-        due = []
-        while self._timers and self._timers[0][0] <= now:
-            due.append(heapq.heappop(self._timers)[2])
-        for timer in due:
+        for timer in self._timers.take_due(self.clock()):
             if timer.call is not None:
                 call, timer.call = timer.call, None
                 self._call(call)
-
-    def _drop_cancelled_timers(self) -> None:
-        """Most timers guard against what rarely happens, and are cancelled long before they are due."""
-        self._timers = [entry for entry in self._timers if entry[2].call is not None]
-        heapq.heapify(self._timers)
-        self._many_timers = 2 * len(self._timers) + _FEW_TIMERS
 
     def _drain_wakeup(self) -> None:
         os.eventfd_read(self._wakeup)

@@ -4,12 +4,13 @@ A name that is given here is decided as a name, by the same function as everywhe
 looked at as on a transparent connection: the server name in TLS has to agree with the name that was asked for.
 """
 
-from belljar.gateway.carrying import carry, deny
+from belljar.gateway.carrying import carry
 from belljar.gateway.claims import unreadable
 from belljar.gateway.denials import say_goodbye
 from belljar.gateway.door import Door
 from belljar.gateway.firstbytes import FirstBytes, HttpClient
 from belljar.gateway.fronts import HTTP_PROXY, SOCKS, TRANSPARENT, Front
+from belljar.gateway.refusing import deny
 from belljar.gateway.rewriting import rewrite_for_server
 from belljar.gateway.streams import Stream
 from belljar.policy import Flow, Verdict

@@ -23,6 +23,8 @@ class HopelessError(OSError):
 
 async def connect_any(loop: Loop, addresses: Sequence[Address], port: int) -> Stream:
     """Connect to whichever address answers first. Raises OSError."""
+    if len(addresses) == 1:
+        return await connect(loop, addresses[0], port)
     return await first_of(loop, [partial(connect, loop, address, port) for address in in_turn(addresses)])
 
 

@@ -41,6 +41,8 @@ class Pump:
 
     def start(self) -> None:
         """Begin, and go on whenever there is something to read, or room to write what was read."""
+        if self.finished:  # the other direction may have met the end of the relay already
+            return
         self._source.watch.on_error = self._source_is_broken
         self.run()
 

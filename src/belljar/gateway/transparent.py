@@ -6,11 +6,12 @@ policy does not grant it, the first bytes may name a granted domain, and then th
 the address.
 """
 
-from belljar.gateway.carrying import carry, deny, first_bytes_within
+from belljar.gateway.carrying import carry
 from belljar.gateway.claims import named_host
 from belljar.gateway.door import Door
 from belljar.gateway.firstbytes import FirstBytes
 from belljar.gateway.origin import Endpoint, is_to, original_destination
+from belljar.gateway.refusing import deny, first_bytes_within
 from belljar.gateway.streams import Stream
 from belljar.policy import Flow, Reason, Verdict, to_name
 

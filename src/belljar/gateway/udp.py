@@ -75,6 +75,8 @@ class UdpService:
                 await loop.readable(watch)
             except OSError:  # the kernel has no memory to spare, say
                 await loop.sleep(_PAUSE_SECONDS)
+            except Exception as error:  # noqa: BLE001 - a bug that one datagram meets is not the end of the others
+                self._door.jar.observer.bug_found(error)
 
     def _take(self, client: Endpoint, asked: Endpoint, data: bytes) -> None:
         flow = self._flows.get((client, asked)) or self._begin(client, asked)

@@ -16,14 +16,14 @@ _SIZE: Final = 8
 class Prelude:
     """Takes the requests for encryption off the start of a stream."""
 
-    __slots__ = ("_undecided", "ended", "is_complete")
+    __slots__ = ("_undecided", "ended", "requests")
 
     def __init__(self) -> None:
         self._undecided = b""
         self.ended = False
         """Whether something else has come."""
-        self.is_complete = False
-        """Whether there was a request, so that the client waits for an answer."""
+        self.requests = 0
+        """How many there were. The client has to wait for an answer to each, of one byte."""
 
     def feed(self, data: bytes) -> bytes:
         """Take the next piece; return what belongs to something else."""
@@ -32,7 +32,7 @@ class Prelude:
         self._undecided += data
         while self._undecided[:_SIZE] in _REQUESTS:
             self._undecided = self._undecided[_SIZE:]
-            self.is_complete = True
+            self.requests += 1
         if any(request.startswith(self._undecided) for request in _REQUESTS):
             return b""
         self.ended = True

@@ -5,7 +5,8 @@ import socket
 
 import pytest
 
-from tests.gateway.ways_out.agents import TurnedAwayError, ask_socks
+from tests.gateway.serving import Serving
+from tests.gateway.ways_out.agents import Agent, TurnedAwayError, ask_socks
 from tests.universe import addresses
 from tests.universe.clients import received
 
@@ -30,6 +31,13 @@ def test_an_address_found_elsewhere(agent, address, port):
 @pytest.mark.parametrize("address", ["203.0.113.12", "2001:db8::12"])
 def test_an_address_that_is_granted(agent, door, address):
     with agent.dial(address, addresses.DATABASE, door) as client:
+        client.sendall(b"hello")
+        assert client.recv(5, socket.MSG_WAITALL) == b"hello"
+
+
+@pytest.mark.parametrize("text", [b"203.0.113.12", b"[2001:db8::12]"])
+def test_an_address_that_is_granted_and_sent_as_a_name(agent, text):
+    with ask_socks(agent.sandbox.connect("127.0.0.1", 1080), text, addresses.DATABASE) as client:
         client.sendall(b"hello")
         assert client.recv(5, socket.MSG_WAITALL) == b"hello"
 
@@ -209,6 +217,25 @@ def test_a_connection_is_not_moved_by_a_later_answer(enter):
         assert agent.get("rebinding.test").status == 403
         client.sendall(b"GET /same HTTP/1.1\r\nHost: rebinding.test\r\nConnection: close\r\n\r\n")
         assert received(client).endswith(b"rebinding.test /same\n")
+
+
+def test_the_hosts_own_file_of_names_is_guarded_like_any_other_source(universe, tmp_path):
+    """It is the operator's, but what it says of a name was not written with sandboxes in mind."""
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1 v4.test\n10.9.0.1 other.test\n203.0.113.12 plain.test\n")
+    serving = Serving(universe, hosts=hosts)
+    with serving.sandbox("mode: block-all\negress: {allowed_domains: [v4.test, other.test, plain.test]}") as (
+        inside,
+        jar,
+    ):
+        agent = Agent(serving, inside, jar, hosts)
+        for name in ("v4.test", "other.test"):
+            assert agent.get(name).problem["reason"] == "reserved_address"
+        assert agent.reached_nobody()
+        assert agent.works()
+        assert agent.questions() == []
+        assert {contact.address for contact in universe.wire.contacts()} == {"203.0.113.12"}
+    serving.close()
 
 
 # The host's own services.

@@ -48,6 +48,8 @@ IN_HTTP_SOMETHING_ELSE = {
 """A line that ends, or a path that begins, behind an innocent name."""
 
 ADDRESSES = {
+    "plain": b"203.0.113.99",
+    "in-brackets": b"[2001:db8::99]",
     "octal": b"0313.0.0161.0143",
     "hexadecimal": b"0xcb007163",
     "decimal": b"3405803875",

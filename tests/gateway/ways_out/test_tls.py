@@ -6,7 +6,7 @@ import ssl
 
 import pytest
 
-from tests.gateway.ways_out.agents import TUNNELS, TurnedAwayError, request
+from tests.gateway.ways_out.agents import TUNNELS, TurnedAwayError, request, scripted_server
 from tests.universe import Contact, addresses
 from tests.universe.clients import received
 from tests.wire.hellos import ech, extension, hello, hello_of_wire_size, padding, record, server_name, vector
@@ -211,21 +211,36 @@ PREFACES = {"postgres": SSL_REQUEST, "postgres-gss": bytes.fromhex("0000000804d2
 
 
 @pytest.mark.parametrize("preface", PREFACES.values(), ids=PREFACES)
-@pytest.mark.parametrize("waits", [True, False], ids=["waits", "does-not-wait"])
 @pytest.mark.parametrize("name", ["evil.test", "plain.test"])
-def test_a_hello_behind_what_databases_say_first(agent, preface, waits, name):
+def test_a_hello_behind_what_databases_say_first(agent, preface, name):
     """The echo that answers here says more than a database would, but not before it has been asked."""
     data = hello(server_name(name.encode()))
-    with agent.dial("plain.test", addresses.DATABASE) as client, contextlib.suppress(ConnectionResetError):
-        client.sendall(preface if waits else preface + data)
-        if waits:
-            assert client.recv(len(preface), socket.MSG_WAITALL) == preface
-            client.sendall(data)
-        client.shutdown(socket.SHUT_WR)
-        answered = received(client)
-        assert answered == ((b"" if waits else preface) + data if name == "plain.test" else ACCESS_DENIED)
-    if name == "evil.test":
-        assert agent.reason() == "name_mismatch"
+    with agent.dial("plain.test", addresses.DATABASE) as client:
+        client.sendall(preface)
+        assert client.recv(len(preface), socket.MSG_WAITALL) == preface
+        client.sendall(data)
+        if name == "plain.test":
+            assert client.recv(len(data), socket.MSG_WAITALL) == data
+        else:
+            with pytest.raises(ConnectionResetError):
+                client.recv(1)
+            assert agent.reason() == "name_mismatch"
+    assert agent.works()
+
+
+@pytest.mark.parametrize("preface", PREFACES.values(), ids=PREFACES)
+def test_a_hello_that_does_not_wait_for_the_answer(agent, preface):
+    """Databases refuse that as well. The answer tells where TLS begins, and so whether a second hello is asked for."""
+
+    def script(connection: socket.socket) -> bytes:
+        with contextlib.suppress(ConnectionResetError):
+            return received(connection)
+        return b""
+
+    with scripted_server(agent.universe, script) as served:
+        agent.is_reset("v4.test", 8080, preface + hello(server_name(b"v4.test")))
+    assert b"v4.test" not in served.result()
+    assert agent.reason() == "protocol_refused"
     assert agent.works()
 
 
