@@ -1,5 +1,6 @@
 """The universe itself."""
 
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,7 +21,7 @@ class Universe:
 
     def __init__(self) -> None:
         with ExitStack() as stack:
-            self._directory = Path(stack.enter_context(TemporaryDirectory(prefix="universe-")))
+            self._directory = Path(stack.enter_context(TemporaryDirectory(prefix=f"universe-{os.getpid()}-")))
             self.certificates = Certificates(self._directory)
             self.zone = dict(ZONE)
             """The names. A test may add its own; `forget` takes them away again."""
