@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import socket
 
 import pytest
@@ -23,7 +24,8 @@ def run(
 ) -> int:
     """Interpret a filter for one call."""
     values = {0: number, 4: AUDIT[machine] if architecture is None else architecture}
-    values |= {16 + 8 * index: argument & 0xFFFFFFFF for index, argument in enumerate([*arguments, *[0] * 6][:6])}
+    for index, argument in enumerate([*arguments, *[0] * 6][:6]):
+        values |= {16 + 8 * index: argument & 0xFFFFFFFF, 20 + 8 * index: argument >> 32}
     accumulator, at = 0, 0
     while True:
         code, if_true, if_false, value = program[at]
@@ -59,7 +61,7 @@ def test_named_calls_fail_with_an_error_and_all_others_are_allowed(machine):
     expected = dict.fromkeys((*seccomp.REFUSED, *seccomp.DEBUGGING), ERRNO | errno.EPERM)
     expected |= dict.fromkeys(seccomp.ABSENT, ERRNO | errno.ENOSYS)
     by_number = {number(name, machine): answer for name, answer in expected.items()}
-    by_argument = ("socket", "socketpair", "clone", "unshare", "ioctl", *seccomp.MODES, *seccomp.OPENING)
+    by_argument = ("socket", "socketpair", "clone", "unshare", "ioctl", "setrlimit", *seccomp.MODES, *seccomp.OPENING)
     conditional = {number(name, machine) for name in by_argument}
     for call in set(range(600)) - conditional:
         assert run(program, call, machine=machine) == by_number.get(call, ALLOW), call
@@ -147,8 +149,21 @@ def test_threads_processes_and_terminals_work(machine):
 
 def test_nobody_types_into_a_terminal(machine):
     program = seccomp.instructions(machine=machine)
-    for request in (0x5412, 0x541C):
+    for request in (0x5412, 0x541C, 0x5423):
         assert run(program, number("ioctl", machine), (0, request), machine=machine) == ERRNO | errno.EPERM
+
+
+def test_the_limit_on_core_dumps_can_be_read_and_not_changed(machine):
+    program = seccomp.instructions(machine=machine)
+    unheeded = ERRNO | 0
+    setting, both = number("setrlimit", machine), number("prlimit64", machine)
+    core, files = resource.RLIMIT_CORE, resource.RLIMIT_NOFILE
+    assert run(program, setting, (core, 0x1000), machine=machine) == unheeded
+    assert run(program, setting, (files, 0x1000), machine=machine) == ALLOW
+    for address in (0x1000, 0x7FFF00000000, 0x7FFF00001000):
+        assert run(program, both, (0, core, address), machine=machine) == unheeded
+        assert run(program, both, (0, files, address), machine=machine) == ALLOW
+    assert run(program, both, (0, core, 0, 0x1000), machine=machine) == ALLOW
 
 
 @pytest.mark.parametrize("bits", [0o4000, 0o2000, 0o6000])
@@ -156,11 +171,11 @@ def test_nobody_makes_a_set_user_id_program(machine, bits):
     program = seccomp.instructions(machine=machine)
     refused = ERRNO | errno.EPERM
     for name, place in seccomp.MODES.items():
-        if (call := number(name, machine)) is not None:
+        if (call := number(name, machine)) >= 0:
             assert run(program, call, (*[0] * place, bits | 0o755), machine=machine) == refused
             assert run(program, call, (*[0] * place, 0o1777), machine=machine) == ALLOW
     for name, place in seccomp.OPENING.items():
-        if (call := number(name, machine)) is not None:
+        if (call := number(name, machine)) >= 0:
             for flags in (os.O_CREAT, os.O_TMPFILE, os.O_CREAT | os.O_EXCL | os.O_RDWR):
                 assert run(program, call, (*[0] * place, flags, bits | 0o755), machine=machine) == refused
                 assert run(program, call, (*[0] * place, flags, 0o644), machine=machine) == ALLOW

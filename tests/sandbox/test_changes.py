@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from belljar.sandbox.changes import runnable_changes
+from belljar.sandbox import changes
+from belljar.sandbox.changes import Changes, changed_places, runnable_changes
 
 
 def make_executable(path: Path) -> None:
@@ -30,12 +31,48 @@ def test_executables_and_places_that_run_code_are_named(tmp_path):
         path.touch()
     (tmp_path / "link").symlink_to("/bin/sh")
     expected = [".envrc", ".git/hooks/pre-commit", ".vscode/tasks.json", "new.sh", "src/tool"]
-    assert runnable_changes(tmp_path, since) == expected
+    assert runnable_changes(tmp_path, since) == Changes(expected, complete=True)
 
 
 def test_what_was_made_executable_counts(tmp_path):
     script = tmp_path / "script"
     script.touch()
     script.chmod(0o700)
-    assert runnable_changes(tmp_path, script.stat().st_ctime_ns) == ["script"]
-    assert runnable_changes(tmp_path, script.stat().st_ctime_ns + 1) == []
+    assert runnable_changes(tmp_path, script.stat().st_ctime_ns) == Changes(["script"], complete=True)
+    assert runnable_changes(tmp_path, script.stat().st_ctime_ns + 1) == Changes([], complete=True)
+
+
+def test_places_are_found_wherever_they_are_and_whatever_they_are(tmp_path):
+    for name in (
+        "a/b/.envrc",
+        "bare/HEAD",
+        "bare/config",
+        "bare/commondir",
+        "a/.git/HEAD",
+        "a/.git/config",
+        "a/config",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked/.git").write_text("gitdir: ../bare")
+    (tmp_path / ".vscode").symlink_to("a")
+    expected = [".vscode", "a/.git/config", "a/b/.envrc", "bare/commondir", "bare/config", "linked/.git"]
+    assert runnable_changes(tmp_path, 0).names == expected
+
+
+def test_what_could_not_be_looked_at_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(changes, "MOST_FILES", 2)
+    for name in "abc":
+        (tmp_path / name).touch()
+    assert runnable_changes(tmp_path, 0) == Changes([], complete=False)
+
+
+def test_places_that_were_made_or_changed(tmp_path):
+    (tmp_path / ".envrc").touch()
+    since = later_than(tmp_path / ".envrc")
+    (tmp_path / ".npmrc").symlink_to("/nonexistent")
+    (tmp_path / ".vscode").mkdir()
+    assert changed_places(tmp_path, since) == [".vscode", ".npmrc"]
+    assert changed_places(tmp_path, since, [Path(".vscode")]) == [".npmrc"]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from belljar.sandbox.protected import existing, pinned
+from belljar.sandbox.protected import existing, pinned, with_other_names
 
 
 def make(root: Path, *names: str) -> None:
@@ -34,11 +34,30 @@ def test_submodules_have_hooks_too(tmp_path):
     assert found == [".git/modules/a/config", ".git/modules/a/hooks", ".git/modules/a/modules/b/config"]
 
 
-def test_links_are_left_alone(tmp_path):
+def test_of_a_link_it_is_what_it_leads_to(tmp_path):
     make(tmp_path, "elsewhere/x")
     (tmp_path / ".vscode").symlink_to("elsewhere")
     (tmp_path / ".envrc").symlink_to("/nonexistent")
-    assert names(tmp_path, existing(tmp_path)) == []
+    (tmp_path / ".npmrc").symlink_to("/etc/hosts")
+    (tmp_path / ".idea").symlink_to(".")
+    assert names(tmp_path, existing(tmp_path)) == ["elsewhere"]
+
+
+def test_a_file_that_says_where_the_repository_is(tmp_path):
+    make(tmp_path, ".git")
+    assert names(tmp_path, existing(tmp_path)) == [".git"]
+
+
+def test_others_are_protected_if_they_are_inside(tmp_path):
+    make(tmp_path, "policy.yaml")
+    assert names(tmp_path, existing(tmp_path, (), [tmp_path / "policy.yaml", Path("/etc/hosts")])) == ["policy.yaml"]
+
+
+def test_files_with_another_name(tmp_path):
+    make(tmp_path, ".git/hooks/x", ".git/hooks/y", ".envrc", ".npmrc")
+    (tmp_path / "a").hardlink_to(tmp_path / ".envrc")
+    (tmp_path / "b").hardlink_to(tmp_path / ".git/hooks/y")
+    assert names(tmp_path, with_other_names(existing(tmp_path))) == [".envrc", ".git/hooks/y"]
 
 
 def test_directories_above_cannot_be_moved_away(tmp_path):

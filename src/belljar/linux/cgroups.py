@@ -13,6 +13,8 @@ waits for the end of its maker and of the group's processes, and takes the group
 import os
 import select
 import signal
+import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -22,6 +24,8 @@ PREFIX: Final = "belljar-"
 _PERIOD: Final = 100_000  # microseconds
 _LINE_PARTS: Final = 3
 _WATCH_SECONDS: Final = 0.02
+_REMOVE_SECONDS: Final = 5.0
+_REMOVE_PAUSE: Final = 0.001
 _MOST_DESCRIPTORS: Final = 1 << 20
 
 
@@ -39,9 +43,10 @@ class _Hierarchy(NamedTuple):
 class Group:
     """A control group of our own, for as long as its maker and its processes live."""
 
-    def __init__(self, *, cpus: float | None, memory_bytes: int | None) -> None:
-        """Make a group with limits. Raises NoControllerError."""
+    def __init__(self, *, cpus: float | None, memory_bytes: int | None, name: str | None = None) -> None:
+        """Make a group with limits; without a name, the caller's only one. Raises NoControllerError."""
         wanted = {"cpu": cpus is not None, "memory": memory_bytes is not None}
+        self._name = f"{PREFIX}{name or os.getpid()}"
         self._directories: dict[str, Path] = {}
         try:
             for controller in (name for name, is_wanted in wanted.items() if is_wanted):
@@ -52,7 +57,7 @@ class Group:
 
     def _make(self, controller: str, cpus: float | None, memory_bytes: int | None) -> None:
         place = _place_for(controller)
-        directory = place.directory / f"{PREFIX}{os.getpid()}"
+        directory = place.directory / self._name
         directory.mkdir(exist_ok=True)  # in version 2, both controllers share one
         self._directories[controller] = directory
         if controller == "cpu" and cpus is not None:
@@ -68,10 +73,10 @@ class Group:
             with suppress(OSError):  # where there is swap, it would be a way around the limit
                 (directory / "memory.swap.max").write_text("0")
 
-    def add(self, process: int) -> None:
-        """Put a process into the group, and with it all it starts from now on."""
-        for directory in set(self._directories.values()):
-            (directory / "cgroup.procs").write_text(str(process))
+    @property
+    def directories(self) -> set[Path]:
+        """Where the kernel shows it."""
+        return set(self._directories.values())
 
     def watch(self) -> None:
         """Start the watchman. For a process without threads."""
@@ -95,14 +100,35 @@ class Group:
 
     def remove(self) -> bool:
         """Take the group away if nobody is in it; tell whether it is gone."""
-        for directory in set(self._directories.values()):
-            try:
-                directory.rmdir()
-            except FileNotFoundError:
-                continue
-            except OSError:
-                return False
-        return True
+        return remove(self.directories)
+
+
+def add(directories: Iterable[Path], process: int) -> None:
+    """Put a process into groups, and with it all it starts from now on; 0 is the caller. Raises OSError."""
+    for directory in directories:
+        (directory / "cgroup.procs").write_text(str(process))
+
+
+def remove(directories: Iterable[Path]) -> bool:
+    """Take a group away if nobody is in it; tell whether it is gone."""
+    for directory in directories:
+        try:
+            directory.rmdir()
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return False
+    return True
+
+
+def remove_soon(directories: Iterable[Path]) -> bool:
+    """Take groups away as soon as the kernel has done with their processes, which have ended; tell whether they are."""
+    places, deadline = list(directories), time.monotonic() + _REMOVE_SECONDS
+    while not remove(places):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_REMOVE_PAUSE)
+    return True
 
 
 def _place_for(controller: str) -> _Hierarchy:
@@ -110,13 +136,18 @@ def _place_for(controller: str) -> _Hierarchy:
     if controller in own:
         mounted = Path("/sys/fs/cgroup") / controller
         return _writable(controller, [mounted / own[controller].lstrip("/")], 1)
-    if "" in own:
-        root = next((path for path in map(Path, ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")) if _is_v2(path)), None)
-        if root is not None:
-            nearest = root / own[""].lstrip("/")
-            ancestors = [path for path in (nearest, *nearest.parents) if path.is_relative_to(root)]
-            return _writable(controller, [path for path in ancestors if _hands_down(path, controller)], 2)
+    nearest = own_place()
+    if nearest is not None:
+        ancestors = (nearest, *nearest.parents)
+        return _writable(controller, [path for path in ancestors if _hands_down(path, controller)], 2)
     raise NoControllerError(f"the kernel has no {controller} controller here")
+
+
+def own_place() -> Path | None:
+    """Return the caller's own group of version 2."""
+    own = _own_groups().get("")
+    root = next((path for path in map(Path, ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")) if _is_v2(path)), None)
+    return root / own.lstrip("/") if own is not None and root is not None else None
 
 
 def _own_groups() -> dict[str, str]:

@@ -6,6 +6,7 @@ sockets there and hand them to a process that has not.
 
 import json
 import os
+import select
 import socket
 from array import array
 from collections.abc import Iterable, Mapping
@@ -40,6 +41,13 @@ def receive_descriptors(channel: socket.socket, most_bytes: int) -> tuple[bytes,
     room = socket.CMSG_SPACE(_MAX_DESCRIPTORS * array("i").itemsize)
     message, ancillary, _, _ = channel.recvmsg(most_bytes, room, socket.MSG_CMSG_CLOEXEC)
     return message, [descriptor for _, _, data in ancillary for descriptor in array("i", data)]
+
+
+def is_readable(descriptor: int, timeout: float | None = 0) -> bool:
+    """Tell whether there is something to read, or an end to be noticed, in time; None means to wait for it."""
+    poll = select.poll()  # not select: it takes no descriptor beyond 1023
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(None if timeout is None else timeout * 1000))
 
 
 def adopt(descriptor: int) -> socket.socket:

@@ -5,11 +5,13 @@ they were. It takes root, Linux 5.12, and a file system that can do it: ext4, xf
 """
 
 import ctypes
+import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from belljar.linux.namespaces import CLONE_NEWNS, CLONE_NEWUSER, unshare
 from belljar.linux.syscalls import NUMBERS
@@ -50,33 +52,43 @@ def mount_tmpfs(target: Path) -> None:
     _check(_libc.mount(b"tmpfs", os.fsencode(target), b"tmpfs", flags, b"mode=0755"), str(target))
 
 
-def mount_copy(source: Path, target: Path, owners: "Owners | None" = None) -> None:
-    """Mount a directory tree, or a file, a second time; with `owners`, as another owner's. Raises OSError."""
-    flags = ctypes.c_uint(_OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_RECURSIVE)
-    tree = _call("open_tree", _AT_FDCWD, os.fsencode(source), flags, about=source)
+def copy_of(source: Path) -> int:
+    """Return a descriptor of a second mount of a directory tree, or a file, that is not yet anywhere.
+
+    Raises OSError, also if the path leads through a symbolic link: whoever can make one could have it lead anywhere.
+    """
+    named = os.open(source, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        if owners is not None:
-            with _user_namespace(owners) as namespace:
-                wanted = _MountAttributes(_MOUNT_ATTR_IDMAP, 0, 0, namespace)
-                size = ctypes.c_size_t(ctypes.sizeof(wanted))
-                how = ctypes.c_uint(_AT_EMPTY_PATH | _AT_RECURSIVE)
-                _call("mount_setattr", tree, b"", how, ctypes.byref(wanted), size, about=source)
-        _call("move_mount", tree, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH, about=target)
+        if stat.S_ISLNK(os.fstat(named).st_mode) or Path(f"/proc/self/fd/{named}").readlink() != source:
+            raise OSError(errno.ELOOP, "there is a symbolic link on the way", str(source))
+        flags = ctypes.c_uint(_OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_RECURSIVE | _AT_EMPTY_PATH)
+        return _call("open_tree", named, b"", flags, about=source)
     finally:
-        os.close(tree)
+        os.close(named)
 
 
-class Owners:
+def show_as(tree: int, namespace: int) -> None:
+    """Have a mount that is not yet anywhere show other owners, as a user namespace describes. Raises OSError."""
+    wanted = _MountAttributes(_MOUNT_ATTR_IDMAP, 0, 0, namespace)
+    size, how = ctypes.c_size_t(ctypes.sizeof(wanted)), ctypes.c_uint(_AT_EMPTY_PATH | _AT_RECURSIVE)
+    _call("mount_setattr", tree, b"", how, ctypes.byref(wanted), size, about=Path())
+
+
+def attach(tree: int, target: Path) -> None:
+    """Put a mount somewhere. Raises OSError."""
+    _call("move_mount", tree, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH, about=target)
+
+
+class Owners(NamedTuple):
     """Whose files are shown as whose: pairs of ids on the disk and ids of the process."""
 
-    def __init__(self, *, uid: tuple[int, int], gid: tuple[int, int]) -> None:
-        self.uid = uid
-        self.gid = gid
+    uid: tuple[int, int]
+    gid: tuple[int, int]
 
 
 @contextmanager
-def _user_namespace(owners: Owners) -> Iterator[int]:
-    """Make the user namespace that describes a mapping; a child keeps it alive until the kernel has taken it."""
+def user_namespace(owners: Owners) -> Iterator[int]:
+    """Make the user namespace that describes a mapping, for `show_as`."""
     ready, told = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
     child = os.fork()
     if child == 0:

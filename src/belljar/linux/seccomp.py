@@ -58,6 +58,8 @@ _SET_IDS: Final = 0o6000  # S_ISUID, S_ISGID
 _MAKING: Final = 0x00400040  # O_TMPFILE, O_CREAT
 _TIOCSTI: Final = 0x5412
 _TIOCLINUX: Final = 0x541C
+_TIOCSETD: Final = 0x5423
+_RLIMIT_CORE: Final = 4
 _NETLINK_ROUTE: Final = 0
 _X32_BIT: Final = 0x40000000
 
@@ -122,6 +124,7 @@ def instructions(*, debugger: bool = False, machine: str | None = None) -> Block
         *_sockets(machine),
         *_namespaces(machine),
         *_terminals(machine),
+        *_core_dumps(machine),
         *_calls(machine, REFUSED if debugger else (*REFUSED, *DEBUGGING), errno.EPERM),
         *_calls(machine, ABSENT, errno.ENOSYS),
         _return(_ALLOW),
@@ -191,15 +194,38 @@ def _namespaces(machine: str) -> Block:
 
 
 def _terminals(machine: str) -> Block:
-    """Nobody types into a terminal on behalf of its user."""
+    """Nobody types into a terminal on behalf of its user, or has the kernel load a line discipline."""
     block = [
         _argument(1),
-        Instruction(_JUMP_EQUAL, 1, 0, _TIOCSTI),
-        Instruction(_JUMP_EQUAL, 0, 1, _TIOCLINUX),
+        Instruction(_JUMP_EQUAL, 2, 0, _TIOCSTI),
+        Instruction(_JUMP_EQUAL, 1, 0, _TIOCLINUX),
+        Instruction(_JUMP_EQUAL, 0, 1, _TIOCSETD),
         _fail(errno.EPERM),
         _return(_ALLOW),
     ]
     return _on(machine, "ioctl", block)
+
+
+def _core_dumps(machine: str) -> Block:
+    """Nobody changes the limit on core dumps, whatever programs are told that do.
+
+    A dump can be a program of the host's, which runs as root and reads what has crashed. A limit of 1 prevents that,
+    which the sandbox begins with; a limit of 0 does not.
+    """
+    untouched = [_return(_ERRNO | 0)]
+    changing = [_argument(0), Instruction(_JUMP_EQUAL, 0, 1, _RLIMIT_CORE), *untouched, _return(_ALLOW)]
+    changing_or_asking = [
+        _argument(1),
+        Instruction(_JUMP_EQUAL, 1, 0, _RLIMIT_CORE),
+        _return(_ALLOW),
+        _argument(2),  # where the new limit is; nowhere if it is asked for only
+        Instruction(_JUMP_EQUAL, 0, 3, 0),
+        _upper_half(2),
+        Instruction(_JUMP_EQUAL, 0, 1, 0),
+        _return(_ALLOW),
+        *untouched,
+    ]
+    return _on(machine, "setrlimit", changing) + _on(machine, "prlimit64", changing_or_asking)
 
 
 def _calls(machine: str, names: Iterable[str], error: int) -> Block:
@@ -221,6 +247,10 @@ def _unless_one_of(values: tuple[int, ...], error: int) -> Block:
 def _argument(index: int) -> Instruction:
     """Load the lower half of an argument: the kernel, too, takes these as 32-bit numbers."""
     return Instruction(_LOAD, 0, 0, _ARGUMENTS + 8 * index)
+
+
+def _upper_half(index: int) -> Instruction:
+    return Instruction(_LOAD, 0, 0, _ARGUMENTS + 8 * index + 4)
 
 
 def _fail(error: int) -> Instruction:

@@ -5,10 +5,10 @@ A file's change time is the kernel's, and nobody can set it. So nothing has to b
 
 import os
 import stat
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from belljar.sandbox.protected import PLACES
 
@@ -16,33 +16,80 @@ MOST_FILES: Final = 200_000
 """How many files are looked at before a summary would take too long."""
 
 _DATA: Final = {".git/objects", ".git/lfs"}
+_GIT_SETTINGS: Final = {"config", "config.worktree", "commondir"}
 
 
-def runnable_changes(workdir: Path, since_ns: int) -> list[str]:
-    """Return what was changed since then and could be run, by its path in the working directory."""
-    found = (
-        name for name, changed in islice(_files(workdir), MOST_FILES) if changed >= since_ns and _may_run(workdir, name)
-    )
-    return sorted(found)
+class Changes(NamedTuple):
+    """What was changed and could be run, by its path in the working directory."""
+
+    names: list[str]
+    complete: bool
+    """Whether everything was looked at."""
 
 
-def _files(workdir: Path) -> Iterator[tuple[str, int]]:
-    for directory, names, files in os.walk(workdir):
-        inside = os.path.relpath(directory, workdir)
-        names[:] = [name for name in names if os.path.normpath(f"{inside}/{name}") not in _DATA]
-        for name in files:
-            try:
-                changed = os.lstat(f"{directory}/{name}").st_ctime_ns
-            except OSError:
-                continue
-            yield os.path.normpath(f"{inside}/{name}"), changed
+def runnable_changes(workdir: Path, since_ns: int) -> Changes:
+    """Look for what was changed since then and could be run."""
+    looker = _Looker(workdir)
+    changed = ((name, status.st_mode) for name, status in looker.files() if status.st_ctime_ns >= since_ns)
+    return Changes(sorted(name for name, mode in changed if _may_run(workdir, name, mode)), looker.complete)
 
 
-def _may_run(workdir: Path, name: str) -> bool:
-    if any(name == place or name.startswith(f"{place}/") for place in PLACES):
-        return True
+def changed_places(workdir: Path, since_ns: int, allowed: Iterable[Path] = ()) -> list[str]:
+    """Return the protected places that are new, or have changed, since then. Quick: no directory is searched."""
+    exempt = [workdir / path for path in allowed]
+    return [
+        place
+        for place in PLACES
+        if _changed_since(workdir / place, since_ns) and not any(map((workdir / place).is_relative_to, exempt))
+    ]
+
+
+def _changed_since(path: Path, since_ns: int) -> bool:
     try:
-        mode = (workdir / name).lstat().st_mode
+        return path.lstat().st_ctime_ns >= since_ns
     except OSError:
         return False
-    return stat.S_ISREG(mode) and bool(mode & 0o111)
+
+
+class _Looker:
+    """Looks at every file below a directory that somebody hostile has filled: without recursion, and not for ever."""
+
+    def __init__(self, workdir: Path) -> None:
+        self._workdir = workdir
+        self.complete = True
+
+    def files(self) -> Iterator[tuple[str, os.stat_result]]:
+        """Yield whatever is no directory, by its path in the working directory."""
+        waiting, seen = [""], 0
+        while waiting:
+            directory = waiting.pop()
+            for entry in self._entries(directory):
+                if (seen := seen + 1) > MOST_FILES:
+                    self.complete = False
+                    return
+                name = f"{directory}{entry.name}"
+                if not entry.is_dir(follow_symlinks=False):
+                    with suppress(FileNotFoundError):
+                        yield name, entry.stat(follow_symlinks=False)
+                elif name not in _DATA:
+                    waiting.append(f"{name}/")
+
+    def _entries(self, directory: str) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(self._workdir / directory) as entries:
+                return list(entries)
+        except OSError:  # closed to us, or its path too long
+            self.complete = False
+            return []
+
+
+def _may_run(workdir: Path, name: str, mode: int) -> bool:
+    """Tell whether a file can be run, or whether the host's tools would do so in the directory that it is made for."""
+    if stat.S_ISREG(mode) and mode & 0o111:
+        return True
+    above, _, last = name.rpartition("/")
+    if last == ".git" or (last in _GIT_SETTINGS and os.path.lexists(workdir / above / "HEAD")):
+        return True  # of a repository, wherever it is and whatever its directory is called
+    parts = name.split("/")
+    tails = ["/".join(parts[start:]) for start in range(len(parts))]
+    return any(tail == place or tail.startswith(f"{place}/") for tail in tails for place in PLACES)

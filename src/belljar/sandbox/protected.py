@@ -1,17 +1,20 @@
 """Places in a working directory from which the host's own tools run code, or take orders, later and outside.
 
 An agent that can write there is out of its sandbox as soon as its user types `git status` or opens an editor. Those
-that exist are read-only inside.
+that exist are read-only inside. Those that do not exist can be made: only a file on the host's disk could keep a name
+from being taken, and it would be seen by the host's tools, would be left by a crash, and could be removed under one
+sandbox by the end of another. So they are told to the user at the end (`belljar.sandbox.changes`).
 """
 
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 PLACES: Final = (
     # git runs hooks, and its settings name programs.
-    ".git/hooks", ".git/config", ".git/config.worktree", ".husky", ".pre-commit-config.yaml",
+    ".git/hooks", ".git/config", ".git/config.worktree", ".git/commondir", ".husky", ".pre-commit-config.yaml",
     # Shells and tools that read a file when somebody enters the directory.
     ".envrc", ".mise.toml", "mise.toml", ".tool-versions",
     # Editors run tasks and start servers.
@@ -25,17 +28,26 @@ PLACES: Final = (
 )  # fmt: skip
 
 
-def existing(workdir: Path, allowed: Iterable[Path] = ()) -> Iterator[Path]:
-    """Yield the places that are there and are not to be written to.
+def existing(workdir: Path, allowed: Iterable[Path] = (), others: Iterable[Path] = ()) -> list[Path]:
+    """Return the places that are there and are not to be written to; `others` are some more.
 
-    Symbolic links are left out: where they lead is read-only or not there, unless it is in the working directory, and
-    there it can be changed without the link.
+    Of a symbolic link, it is the place that it leads to. The link itself can be replaced by an agent, and where it
+    leads out of the working directory there is nothing else to protect.
     """
-    exempt = {workdir / path for path in allowed}
-    for place in (*PLACES, *_submodules(workdir)):
-        path = workdir / place
-        if not path.is_symlink() and path.exists() and not any(path.is_relative_to(one) for one in exempt):
-            yield path
+    exempt = [workdir / path for path in allowed]
+    places = [workdir / place for place in (*PLACES, *_submodules(workdir), *_git_link(workdir))]
+    places = [path for path in places if not any(map(path.is_relative_to, exempt))]
+    found = (path.resolve() for path in (*places, *others) if os.path.lexists(path))
+    return list(dict.fromkeys(path for path in found if workdir in path.parents and path.exists()))
+
+
+def with_other_names(places: Iterable[Path]) -> Iterator[Path]:
+    """Yield the files in protected places that could be written to under another name (hard links)."""
+    for place in places:
+        for path in place.iterdir() if place.is_dir() else [place]:
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+                yield path
 
 
 def pinned(workdir: Path, places: Iterable[Path]) -> list[Path]:
@@ -45,6 +57,11 @@ def pinned(workdir: Path, places: Iterable[Path]) -> list[Path]:
     """
     found = {parent for place in places for parent in place.parents if parent != workdir and workdir in parent.parents}
     return sorted(found, key=lambda path: len(path.parts))
+
+
+def _git_link(workdir: Path) -> list[str]:
+    """Return the file that says where a repository is, if it is elsewhere."""
+    return [".git"] if (workdir / ".git").is_file() else []
 
 
 def _submodules(workdir: Path) -> Iterator[str]:

@@ -33,6 +33,9 @@ class Spec:
     allow_write: tuple[Path, ...] = ()
     """Places in the working directory that the host runs code from, and that may be written to all the same."""
 
+    keep: tuple[Path, ...] = ()
+    """Files of the user's own that stay as they are, even where the agent may write."""
+
     debugger: bool = False
     """Whether programs inside may trace each other."""
 

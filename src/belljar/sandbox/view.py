@@ -8,10 +8,17 @@ from typing import Final
 
 from belljar.errors import BelljarError
 from belljar.sandbox import protected
+from belljar.sandbox.homes import homes_of_user
 from belljar.sandbox.spec import Bind, Spec
 
 SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu")
 """The directories that programs are in."""
+
+_SHARED: Final = ("/tmp", "/var/tmp", "/run", "/dev", "/dev/shm", "/proc", "/sys", "/home")  # noqa: S108 - no use of it
+"""Directories that have something of everybody's in them, other programs' sockets for one."""
+
+_KERNEL: Final = ("/dev", "/proc", "/sys")
+_MEMORY: Final = "/dev/shm"  # noqa: S108 - no use of it
 
 POLICY_FILE: Final = Path("/run/belljar/policy.json")
 """Where an agent reads what it may reach."""
@@ -68,8 +75,13 @@ class View:
 
 def view_of(spec: Spec, home: Path, files: Mapping[Path, bytes]) -> View:
     """Return what a sandbox sees; `files` are some that exist inside only. Raises ViewError."""
-    _check_workdir(spec.workdir, home)
-    kept = list(protected.existing(spec.workdir, spec.allow_write))
+    _check_workdir(spec.workdir)
+    kept = protected.existing(spec.workdir, spec.allow_write, spec.keep)
+    for path in protected.with_other_names(kept):
+        raise ViewError(
+            f"{path} is to stay as it is, but has another name (a hard link) under which it could be changed;\n"
+            f"replace it by a copy (cp {path} copy && mv copy {path}), or let it be changed with --allow-write"
+        )
     system = [Path(place) for place in SYSTEM]
     return View(
         links={path: str(path.readlink()) for path in system if path.is_symlink()},
@@ -80,30 +92,52 @@ def view_of(spec: Spec, home: Path, files: Mapping[Path, bytes]) -> View:
             Bind(spec.workdir, spec.workdir, writable=True),
             *(Bind(path, path, writable=True) for path in protected.pinned(spec.workdir, kept)),
             *(Bind(path, path, writable=False) for path in kept),
-            *map(_checked, spec.binds),
+            *_checked(spec),
         ),
         files={_real(path): text.encode() for path, text in _FILES.items()} | dict(files),
     )
 
 
-def _check_workdir(workdir: Path, home: Path) -> None:
-    if not workdir.is_dir():
-        raise ViewError(f"the working directory {workdir} is not there; name a directory with --workdir")
-    if home.is_relative_to(workdir):
+def _check_workdir(workdir: Path) -> None:
+    if not os.access(workdir, os.R_OK | os.X_OK) or not workdir.is_dir():
+        raise ViewError(
+            f"the working directory {workdir} is not there, no directory, or closed to you; name another with --workdir"
+        )
+    if any(home.is_relative_to(workdir) for home in homes_of_user(os.environ)):
         raise ViewError(
             f"the working directory {workdir} holds your home directory, and with it your keys and passwords;\n"
             "go to a project's directory, or name one with --workdir"
         )
-    if any(workdir.is_relative_to(place) for place in SYSTEM) or workdir.is_relative_to("/proc"):
+    if any(Path(place).is_relative_to(workdir) for place in (*_SHARED, f"/run/user/{os.getuid()}")):
+        raise ViewError(
+            f"the working directory {workdir} holds files and sockets of all your programs; go to a directory in it,\n"
+            "or name one with --workdir"
+        )
+    if any(map(workdir.is_relative_to, (*SYSTEM, *_KERNEL))) and not workdir.is_relative_to(_MEMORY):
         raise ViewError(f"the working directory {workdir} is part of the system; name another with --workdir")
 
 
-def _checked(bind: Bind) -> Bind:
-    if not bind.source.exists():
-        raise ViewError(f"{bind.source} is not there, so it cannot be shown inside; check the path")
-    if not bind.target.is_absolute() or ".." in bind.target.parts:
-        raise ViewError(f"{bind.target} is no absolute path, so nothing can be shown there; spell it from the root")
-    return bind
+def _checked(spec: Spec) -> Iterator[Bind]:
+    writable = {spec.workdir: spec.workdir}  # by where it is seen, where it is
+    for bind in spec.binds:
+        if not bind.source.exists():
+            raise ViewError(f"{bind.source} is not there, so it cannot be shown inside; check the path")
+        if not bind.target.is_absolute() or ".." in bind.target.parts or bind.target == Path("/"):
+            raise ViewError(f"nothing can be shown at {bind.target}; name a place by its path from the root")
+        for target, source in writable.items():
+            if target in bind.target.parents:
+                _check_mount_point(source / bind.target.relative_to(target))
+        if bind.writable:
+            writable[bind.target] = bind.source
+        yield bind
+
+
+def _check_mount_point(place: Path) -> None:
+    """Have a place in a writable directory be there, without a link on the way: an agent can make one to anywhere."""
+    if place.resolve() != place or not place.exists():
+        raise ViewError(
+            f"nothing can be shown at {place}: it is not there, or there is a link on the way; make it first"
+        )
 
 
 def _tools(home: Path, search_path: str) -> Iterator[Bind]:

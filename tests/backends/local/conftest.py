@@ -3,11 +3,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.backends.local import as_user
-from tests.universe import addresses
+from tests.universe import Universe, addresses
 
 ROOT = Path(__file__).parents[3]
 PATIENCE = 60
@@ -16,14 +17,14 @@ PATIENCE = 60
 class Cli:
     """The `belljar` command in the universe, as root or as an ordinary user."""
 
-    def __init__(self, universe, workdir, *, root):
+    def __init__(self, universe: Universe, workdir: Path, *, root: bool) -> None:
         self.universe, self.workdir, self._root = universe, workdir, root
 
-    def command(self, *words):
+    def command(self, *words: str) -> list[str]:
         module = [str(ROOT / "tests/backends/local/as_user.py")] if not self._root else ["-m", "belljar"]
         return [sys.executable, *module, *words]
 
-    def environment(self, **variables):
+    def environment(self, **variables: str) -> dict[str, str]:
         return {
             "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
             "HOME": "/home/somebody",
@@ -32,7 +33,7 @@ class Cli:
             **variables,
         }
 
-    def run(self, *words, **variables):
+    def run(self, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
         return self.universe.gateway.call(
             subprocess.run,
             self.command("run", *words),
@@ -44,15 +45,13 @@ class Cli:
             timeout=PATIENCE,
         )
 
-    def start(self, *words, **options):
-        return self.universe.gateway.call(
-            subprocess.Popen,
-            self.command("run", *words),
-            cwd=self.workdir,
-            env=self.environment(),
-            text=True,
-            **options,
-        )
+    def start(self, *words: str, **options: Any) -> "subprocess.Popen[str]":
+        def start() -> "subprocess.Popen[str]":
+            return subprocess.Popen(
+                self.command("run", *words), cwd=self.workdir, env=self.environment(), text=True, **options
+            )
+
+        return self.universe.gateway.call(start)
 
 
 @pytest.fixture(params=["root", "user"])

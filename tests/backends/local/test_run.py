@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.backends.local.conftest import Cli
 from tests.universe import Contact, addresses
 
 
-def status_of(cli, *words):
+def status_of(cli: Cli, *words: str) -> tuple[int, str, str]:
     done = cli.run(*words)
     return done.returncode, done.stdout, done.stderr
 
@@ -224,7 +225,7 @@ def test_learning(cli):
     assert "mode: block-all" in done.stderr
 
 
-def groups():
+def groups() -> set[str]:
     return {path.name for path in Path("/sys/fs/cgroup").rglob("belljar-*")}
 
 

@@ -13,10 +13,18 @@ from belljar.sandbox.view import View
 _WALLS: Final = (
     "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
     "--disable-userns", "--cap-drop", "ALL", "--hostname", "belljar",
-    "--die-with-parent", "--clearenv",
+    "--clearenv",
 )  # fmt: skip
 
-_EXEC: Final = ("/bin/sh", "-c", 'exec "$0" "$@"')
+_SCRATCH: Final = {"/tmp": 4, "/var/tmp": 32, "/run": 64, "/dev/shm": 16}  # noqa: S108 - the sandbox's own
+"""Places that are empty and vanish with the sandbox, and which part of the machine's memory they may fill.
+
+Together with the home directory's part that is less than a half: nobody can be killed to get such memory back.
+"""
+
+_HOME_PART: Final = 8
+
+EXEC: Final = ("/bin/sh", "-c", 'exec "$0" "$@"')
 """A shell, because it says what a shell says when there is no such command: 127, or 126."""
 
 
@@ -36,7 +44,7 @@ def arguments(spec: Spec, view: View, identity: Identity, source: Callable[[Bind
     ]
     # Through a file of their own: the whole machine can read a process's arguments, and these have secrets among them.
     words = b"".join(os.fsencode(option) + b"\0" for option in options)
-    return ["--args", str(_readable(words)), "--", *_EXEC, *spec.command]
+    return ["--args", str(_readable(words)), "--", *EXEC, *spec.command]
 
 
 def _view(view: View, source: Callable[[Bind], Path]) -> Iterator[str]:
@@ -45,14 +53,15 @@ def _view(view: View, source: Callable[[Bind], Path]) -> Iterator[str]:
     for path in view.system:
         yield from ("--ro-bind", str(path), str(path))
     yield from ("--proc", "/proc", "--dev", "/dev")
-    for place in ("/tmp", "/var/tmp", "/run", "/dev/shm"):  # noqa: S108 - the sandbox's own
-        yield from ("--perms", "1777", "--tmpfs", place)
-    yield from ("--perms", "0700", "--tmpfs", str(view.home))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for place, part in _SCRATCH.items():
+        yield from ("--perms", "1777", "--size", str(memory // part), "--tmpfs", place)
+    yield from ("--perms", "0700", "--size", str(memory // _HOME_PART), "--tmpfs", str(view.home))
     for bind in view.binds:
         yield from ("--bind" if bind.writable else "--ro-bind", str(source(bind)), str(bind.target))
     for path, content in view.files.items():
         yield from ("--perms", "0444", "--ro-bind-data", str(_readable(content)), str(path))
-    yield from ("--remount-ro", "/")
+    yield from ("--remount-ro", "/dev", "--remount-ro", "/")
 
 
 def _readable(content: bytes) -> int:

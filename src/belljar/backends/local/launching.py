@@ -4,15 +4,19 @@ import json
 import os
 import signal
 import socket
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from belljar.backends.local import staging
 from belljar.backends.local.staging import Plan
 from belljar.errors import BelljarError
 from belljar.gateway.listeners import Listeners
-from belljar.linux.cgroups import Group
+from belljar.linux import cgroups
 from belljar.linux.descriptors import receive_sockets
+
+_MOST_DIGITS: Final = 20
 
 
 class LaunchError(BelljarError):
@@ -32,11 +36,12 @@ class Launched:
         self._failures = failures
         self._status = os.fdopen(status)
         self._init: int | None = None
+        self._has_ended = False
 
-    def join(self, group: Group) -> None:
-        """Put the sandbox into a control group. Raises LaunchError."""
+    def join(self, groups: Iterable[Path]) -> None:
+        """Put the sandbox into control groups. Raises LaunchError."""
         try:
-            group.add(self._process)
+            cgroups.add(groups, self._process)
         except OSError as error:
             self.kill()
             raise LaunchError(f"the sandbox cannot be put into its control group: {error}") from error
@@ -49,6 +54,7 @@ class Launched:
         _write(f"/proc/{self._process}/uid_map", f"0 {identity.host_uid} 1")
         _write(f"/proc/{self._process}/gid_map", f"0 {identity.host_gid} 1")
         self._channel.send(staging.MAPPED)
+        self._meet()
         if self._plan.sealed:
             try:
                 self.listeners = Listeners(**receive_sockets(self._channel))
@@ -69,19 +75,40 @@ class Launched:
 
     def signal(self, number: int) -> None:
         """Send a signal to the command."""
-        # Its first process is bubblewrap's, which takes none; the command is that one's child.
-        with suppress(OSError, ValueError, IndexError):
-            children = Path(f"/proc/{self._init}/task/{self._init}/children").read_text().split()
-            os.kill(int(children[0]), number)
+        # Bubblewrap's own process has a child, the first process inside, which takes none; the command is that one's.
+        with suppress(OSError, IndexError):
+            os.kill(_children(_children(self._process)[0])[0], number)
+
+    def leave(self) -> int:
+        """Let a sandbox that outlives us go on by itself, and return its first process.
+
+        All that is left out here is bubblewrap's own process, which would wait for the end.
+        """
+        os.kill(self._process, signal.SIGKILL)
+        os.waitpid(self._process, 0)
+        self.close()
+        os.close(self._failures)
+        return self.first_process
+
+    @property
+    def first_process(self) -> int:
+        """The first process inside, once it was told to go."""
+        if self._init is None:
+            raise LaunchError("the sandbox has not been started")
+        return self._init
 
     def kill(self) -> None:
         """End everything inside at once."""
         with suppress(ProcessLookupError):
-            os.kill(self._init or self._process, signal.SIGKILL)
+            if self._plan.outlives_maker and self._init is not None:
+                os.kill(self._init, signal.SIGKILL)
+            elif not self._has_ended:
+                os.kill(self._process, signal.SIGKILL)
 
     def wait(self) -> int:
         """Return the command's exit code once it has ended. Raises LaunchError if it never began."""
         _, ended = os.waitpid(self._process, 0)
+        self._has_ended = True
         news = [json.loads(line) for line in self._status]
         self.close()
         if not any("exit-code" in item for item in news) and os.WIFEXITED(ended):
@@ -97,10 +124,20 @@ class Launched:
         if self._channel.recv(1) != word:
             raise self._failed()
 
+    def _meet(self) -> None:
+        """Learn which process is the sandbox's: the one that we forked hands over to another child of ours."""
+        number = self._channel.recv(_MOST_DIGITS)
+        if not number:
+            raise self._failed()
+        if int(number) != self._process:
+            os.waitpid(self._process, 0)
+            self._process = int(number)
+
     def _failed(self) -> LaunchError:
         with os.fdopen(self._failures) as failures:
             why = failures.read()
         os.waitpid(self._process, 0)
+        self._has_ended = True
         self.close()
         return LaunchError(why or "the sandbox's first process ended before the sandbox was made")
 
@@ -121,6 +158,11 @@ def launch(plan: Plan) -> Launched:
     os.close(failed)
     os.close(told)
     return Launched(plan, process, ours, failures, status)
+
+
+def _children(process: int) -> list[int]:
+    """Return a process's children, the oldest first."""
+    return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
 def _write(path: str, text: str) -> None:

@@ -20,12 +20,12 @@ class Enforcement:
     """Bytes for each process, where the sandbox as a whole cannot be limited."""
 
 
-def enforce(limits: ResourceLimits) -> Enforcement:
-    """Make what enforces some limits. Raises LimitError."""
+def enforce(limits: ResourceLimits, name: str | None = None) -> Enforcement:
+    """Make what enforces some limits, under a name where it outlives us. Raises LimitError."""
     if limits.cpus is None and limits.memory_bytes is None:
         return Enforcement()
     try:
-        return Enforcement(Group(cpus=limits.cpus, memory_bytes=limits.memory_bytes))
+        return Enforcement(Group(cpus=limits.cpus, memory_bytes=limits.memory_bytes, name=name))
     except NoControllerError as error:
         if limits.cpus is None:
             return Enforcement(address_space=limits.memory_bytes)

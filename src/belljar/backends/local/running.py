@@ -13,6 +13,7 @@ from belljar.backends.local.limiting import enforce
 from belljar.backends.local.staging import Plan
 from belljar.gateway.settings import Settings
 from belljar.policy import CompiledPolicy, Mode
+from belljar.sandbox.homes import home_inside
 from belljar.sandbox.ledger import Ledger
 from belljar.sandbox.spec import Spec
 from belljar.sandbox.terminal import Terminal
@@ -36,7 +37,7 @@ def run(spec: Spec, network: Network | None, files: dict[Path, bytes], *, timeou
 
     For a process without threads. Raises LaunchError, ViewError, ArmingError: then the command has not been started.
     """
-    identity, home = choose(), Path(os.environ.get("HOME") or "/nonexistent")
+    identity, home = choose(), home_inside(os.environ)
     view = view_of(spec, home, files | account_files(identity, home))
     terminal = Terminal()
     enforcement = enforce(spec.limits)
@@ -53,7 +54,7 @@ def run(spec: Spec, network: Network | None, files: dict[Path, bytes], *, timeou
     launched = launch(plan)
     if enforcement.group is not None:
         enforcement.group.watch()
-        launched.join(enforcement.group)
+        launched.join(enforcement.group.directories)
     life = _Life(launched, terminal)
     launched.settle()
     return life.run(network, timeout)

@@ -8,21 +8,28 @@ and waits. Once the parent serves them it says go, and the child executes bubble
 namespace for the agent: the network namespace belongs to the outer one, so nothing inside can change it, not even as
 root.
 
+Before it waits, the child hands over to a sibling, the first process of a PID namespace around bubblewrap's. What an
+agent can get hold of, bubblewrap's init included, can be told to survive; but not the end of the namespace around it.
+So when that sibling has ended, by whatever cause, nothing that was inside is left.
+
 If the parent dies, the child reads the end of the channel, or is killed by the kernel. If the child fails, it writes
 why to a pipe that closes by itself when bubblewrap takes over.
 
-Root's agent is a stand-in that could not even enter root's directories. So the child, while it is still root, mounts
-what is to be seen inside at a place that the stand-in can reach, in a mount namespace that ends with the sandbox; what
-is writable is mounted so that the stand-in appears as the owner.
+What is to be seen inside, the child mounts at a place of its own, in a mount namespace that ends with the sandbox, and
+bubblewrap takes it from there. A path could lead elsewhere by the time that bubblewrap follows it: another agent may be
+at work in a directory above. Also, root's agent is a stand-in that could not even enter root's directories; so for it
+the child does that while it is still root, and mounts what is writable so that the stand-in appears as the owner.
 """
 
 import fcntl
 import os
 import resource
+import signal
 import socket
+import stat
 import termios
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
@@ -32,8 +39,9 @@ from belljar.backends.local.identity import Identity
 from belljar.errors import BelljarError
 from belljar.linux import mounts
 from belljar.linux.descriptors import send_sockets
-from belljar.linux.namespaces import CLONE_NEWNET, CLONE_NEWUSER, unshare
-from belljar.linux.programs import find
+from belljar.linux.namespaces import CLONE_NEWNET, CLONE_NEWPID, CLONE_NEWUSER, unshare
+from belljar.linux.processes import fork_sibling, get_signal_when_parent_dies, restore_signals
+from belljar.linux.programs import ProgramMissingError, find
 from belljar.sandbox.arming import arm_here
 from belljar.sandbox.spec import Bind, Spec
 from belljar.sandbox.view import View
@@ -44,8 +52,15 @@ GO: Final = b"g"
 
 EXIT_FAILED: Final = 125
 
+MOST_PROCESSES: Final = 4096
+"""How many processes and threads there may be inside: many for any work, few for the machine."""
+
 _STANDARD_ERROR: Final = 2
-_STAGE: Final = Path("/mnt")  # any directory that is always there; only we see what we mount on it
+_STAGE: Final = Path("/sys")  # any directory that is always there; only we see what we mount on it
+
+
+class StagingError(BelljarError):
+    """The sandbox could not be made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +80,9 @@ class Plan:
     address_space: int | None = None
     """A limit on the memory of each process, where there is no better one."""
 
+    outlives_maker: bool = False
+    """Whether it lives on without us; its command is then its first process."""
+
 
 def run(plan: Plan, channel: socket.socket, failures: int, status: int) -> NoReturn:
     """Become the sandbox. Bubblewrap writes to `status` how it goes."""
@@ -79,24 +97,50 @@ def run(plan: Plan, channel: socket.socket, failures: int, status: int) -> NoRet
 
 
 def _become(plan: Plan, channel: socket.socket, status: int) -> None:
-    program = find("bwrap")
+    program = _bubblewrap()
     os.setsid()
-    source = _stage(plan) if plan.identity.is_stand_in else _as_it_is
-    unshare(CLONE_NEWUSER | (CLONE_NEWNET if plan.sealed else 0))
+    if plan.identity.is_stand_in:
+        os.setgroups([])  # root's groups would open to the stand-in what they open to root
+    source = _stage(plan) if plan.identity.is_stand_in else None
+    _move_to_new_namespaces(CLONE_NEWUSER | (CLONE_NEWNET if plan.sealed else 0))
     channel.send(UNSHARED)
     _wait_for(channel, MAPPED)
     os.setresgid(0, 0, 0)
     os.setresuid(0, 0, 0)
-    if plan.sealed:
-        with closing(arm_here(udp=plan.udp)) as listeners:
+    source = source or _stage(plan)
+    listeners = arm_here(udp=plan.udp) if plan.sealed else None
+    if not plan.outlives_maker:
+        _hand_over_to_first_process()
+    channel.send(os.fsencode(Path("/proc/self").readlink()))  # who we are to our parent, in whose namespace /proc is
+    if listeners is not None:
+        with closing(listeners):
             send_sockets(channel, listeners.groups())
-    _connect_streams(plan.streams)
-    _limit(plan.address_space)
+    connect_streams(plan.streams)
+    limit(plan.address_space)
     _wait_for(channel, GO)
     _keep_to_ourselves()
     os.set_inheritable(status, True)  # noqa: FBT003 - the standard library's interface
+    life = "--as-pid-1" if plan.outlives_maker else "--die-with-parent"
     arguments = bubblewrap.arguments(plan.spec, plan.view, plan.identity, source, status)
-    os.execve(program, ["bwrap", *arguments], {})  # noqa: S606 - there is to be no shell
+    restore_signals()
+    os.execve(program, ["bwrap", life, *arguments], {})  # noqa: S606 - there is to be no shell
+
+
+def _bubblewrap() -> str:
+    try:
+        return find("bwrap")
+    except ProgramMissingError as error:
+        raise StagingError(f"{error}\nInstall it: sudo apt-get install bubblewrap") from error
+
+
+def _move_to_new_namespaces(kinds: int) -> None:
+    try:
+        unshare(kinds)
+    except OSError as error:
+        raise StagingError(
+            f"the kernel makes no user namespace for us: {error.strerror}\n"
+            "`belljar doctor` tells what mends that. In a sandbox there are none: no sandbox can be made in another."
+        ) from error
 
 
 def _wait_for(channel: socket.socket, word: bytes) -> None:
@@ -104,41 +148,70 @@ def _wait_for(channel: socket.socket, word: bytes) -> None:
         os._exit(EXIT_FAILED)  # the parent is gone, and there is nobody to tell
 
 
-def _as_it_is(bind: Bind) -> Path:
-    return bind.source
+def _hand_over_to_first_process() -> None:
+    """Go on as the first process of a new PID namespace, whose end is the end of all in it."""
+    unshare(CLONE_NEWPID)
+    if fork_sibling() != 0:
+        os._exit(0)
+    get_signal_when_parent_dies(signal.SIGKILL)
+    os.setsid()
 
 
 def _stage(plan: Plan) -> Callable[[Bind], Path]:
-    """Mount what is seen inside where a stand-in can reach it; return where that is."""
+    """Mount what is seen inside at a place of our own; return where that is."""
     mounts.enter_private_mount_namespace()
+    copies = {bind: _copy(bind) for bind in plan.view.binds}  # before anything is hidden by what we mount
+    if plan.identity.is_stand_in:
+        _make_owner(plan.identity, copies)
     mounts.mount_tmpfs(_STAGE)
-    staged: dict[Path, Path] = {}
-    for bind in plan.view.binds:
-        if any(bind.source.is_relative_to(source) for source in staged):
-            continue
-        place = staged[bind.source] = _STAGE / str(len(staged))
-        if bind.source.is_dir():
+    staged: dict[Bind, Path] = {}
+    for bind, copy in copies.items():
+        place = staged[bind] = _STAGE / str(len(staged))
+        if stat.S_ISDIR(os.fstat(copy).st_mode):
             place.mkdir()
         else:
             place.touch()
-        mounts.mount_copy(bind.source, place, _owners(bind.source, plan.identity) if bind.writable else None)
-
-    def where(bind: Bind) -> Path:
-        source, place = max(
-            ((source, place) for source, place in staged.items() if bind.source.is_relative_to(source)),
-            key=lambda pair: len(pair[0].parts),
-        )
-        return place / bind.source.relative_to(source)
-
-    return where
+        mounts.attach(copy, place)
+        os.close(copy)
+    return staged.__getitem__
 
 
-def _owners(path: Path, identity: Identity) -> mounts.Owners:
-    status = path.stat()
-    return mounts.Owners(uid=(status.st_uid, identity.host_uid), gid=(status.st_gid, identity.host_gid))
+def _copy(bind: Bind) -> int:
+    try:
+        return mounts.copy_of(bind.source)
+    except OSError as error:
+        raise StagingError(f"{bind.source} cannot be shown inside: {error.strerror}") from error
 
 
-def _connect_streams(streams: Sequence[int]) -> None:
+def _make_owner(identity: Identity, copies: Mapping[Bind, int]) -> None:
+    """Have a stand-in appear as the owner of what it may write to, and of all that is in there."""
+    owners = {bind: _owners(copy, identity) for bind, copy in copies.items() if bind.writable}
+    with ExitStack() as namespaces:
+        described = {one: namespaces.enter_context(mounts.user_namespace(one)) for one in set(owners.values())}
+        for bind, copy in copies.items():
+            around = next((one for one in owners if bind.source.is_relative_to(one.source)), None)
+            if around is not None:
+                _show_as(bind, copy, described[owners[around]])
+
+
+def _owners(copy: int, identity: Identity) -> mounts.Owners:
+    status = os.fstat(copy)
+    return mounts.Owners((status.st_uid, identity.host_uid), (status.st_gid, identity.host_gid))
+
+
+def _show_as(bind: Bind, copy: int, namespace: int) -> None:
+    try:
+        mounts.show_as(copy, namespace)
+    except OSError as error:
+        raise StagingError(
+            f"{bind.source} cannot be made writable to a sandbox of root's: {error.strerror}\n"
+            "That takes ext4, xfs, btrfs or (since Linux 6.3) tmpfs, for whatever is mounted below as well.\n"
+            "Name another directory, or run Belljar as the user that owns it."
+        ) from error
+
+
+def connect_streams(streams: Sequence[int]) -> None:
+    """Make some descriptors the standard streams; where there is a terminal, it becomes the controlling one."""
     for target, stream in enumerate(streams):
         os.dup2(stream, target)
     if os.isatty(0) or os.isatty(1) or os.isatty(2):
@@ -154,7 +227,13 @@ def _keep_to_ourselves() -> None:
                 os.set_inheritable(descriptor, False)  # noqa: FBT003 - the standard library's interface
 
 
-def _limit(address_space: int | None) -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+def limit(address_space: int | None) -> None:
+    """Limit what this process, and what it becomes, may use."""
+    # Not 0: that would stop a core dump to a file, but not one to a program of the host's. The filter keeps it so.
+    resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+    # Counted in the agent's user namespace: what the user runs elsewhere does not matter, and cannot be starved.
+    most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    processes = MOST_PROCESSES if most == resource.RLIM_INFINITY else min(MOST_PROCESSES, most)
+    resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
     if address_space is not None:
         resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))

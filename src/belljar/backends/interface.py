@@ -1,0 +1,191 @@
+"""What every backend can do, and what can be wrong with it.
+
+The methods block, and any thread may call any of them; an asyncio server calls them with `asyncio.to_thread`. A backend
+knows nothing of policies. It seals sandboxes and hands out their doors; a gateway serves these, and while nobody does,
+a sandbox is closed.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from belljar.errors import BelljarError
+from belljar.gateway.listeners import Listeners
+from belljar.sandbox.spec import Bind, ResourceLimits
+
+FILE_LIMIT: Final = 64 << 20
+"""Bytes of a file that is put or got in one piece."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
+
+
+class MachineError(BelljarError):
+    """This machine cannot do it as it is. Mend what the text names."""
+
+
+class WantedError(BelljarError):
+    """No such sandbox can be made, or no such command be run. Ask for another."""
+
+
+class GoneError(BelljarError):
+    """There is no such sandbox, or all its processes have ended. Destroy it, and create another."""
+
+
+class PausedError(BelljarError):
+    """The sandbox is paused. Resume it first."""
+
+
+class PathError(BelljarError):
+    """The agent itself could not read or write this file, or it is no file, or too large. Choose another path."""
+
+
+class LostError(BelljarError):
+    """A process of the backend was lost, and with it the answer. Look at what is there, and try again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A sandbox as somebody wants it. Backends make it so, or refuse."""
+
+    udp: bool = False
+    """Whether the gateway is given UDP; a sandbox that is not must be adopted anew to get it."""
+
+    image: str | None = None
+    """None for the view that `belljar run` shows: the host's own system, read-only."""
+
+    workdir: Path | None = None
+    """A directory of the host to work in, writable, at its own place. None for an empty one at /workspace that vanishes
+    with the sandbox."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables of every command, beside the few that each backend sets (PATH, HOME, TMPDIR, BELLJAR)."""
+
+    binds: tuple[Bind, ...] = ()
+    allow_write: tuple[Path, ...] = ()
+    """Places in the working directory that the host runs code from, and that may be written to all the same."""
+
+    files: Mapping[Path, bytes] = field(default_factory=dict)
+    """Small read-only files that exist inside only."""
+
+    debugger: bool = False
+    """Whether programs inside may trace each other."""
+
+    limits: ResourceLimits = field(default_factory=ResourceLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program to run in a sandbox."""
+
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Added to the sandbox's, and stronger."""
+
+    workdir: Path | None = None
+    """A directory inside; None for the sandbox's own."""
+
+
+class Streams(NamedTuple):
+    """Descriptors of the caller's that a command gets as its standard streams, and that stay the caller's.
+
+    Where the first is a terminal, it becomes the command's controlling terminal. A command outlives a server that
+    crashes, but writing to a pipe that nobody reads would end it: give files to one that is to go on.
+    """
+
+    stdin: int
+    stdout: int
+    stderr: int
+
+
+class Process(Protocol):
+    """A command that was started."""
+
+    def fileno(self) -> int:
+        """Return a descriptor that becomes readable when the command has ended."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code once the command has ended: 128+n if signal n ended it.
+
+        127 means that there is no such program, 126 that it cannot be run. Raises TimeoutError while it runs on, and
+        LostError if nobody will ever know.
+        """
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the command and to what it has started, but for what has left its process group."""
+
+    def close(self) -> None:
+        """Let go of it. It runs on if it has not ended."""
+
+
+class State(Enum):
+    """How a sandbox is."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    DEAD = "dead"
+    """Its processes have ended, or it was never finished; what is left of it awaits `destroy`."""
+
+
+class Found(NamedTuple):
+    """A sandbox that is there."""
+
+    sandbox: str
+    state: State
+
+
+def is_name(text: str) -> bool:
+    """Tell whether a sandbox can have a name: up to 64 letters, digits, hyphens and underscores."""
+    return _NAME.fullmatch(text) is not None
+
+
+class Backend(Protocol):
+    """Sandboxes, by the names that the caller gives them (`is_name`).
+
+    Any method raises LostError; methods that take a sandbox raise GoneError unless they say otherwise.
+    """
+
+    def create(self, sandbox: str, wanted: Wanted) -> Listeners:
+        """Make a sealed sandbox in which nothing runs yet, and return its doors, which are the caller's to close.
+
+        It lives on when the caller dies. Raises WantedError (also if the name is taken) and MachineError; then nothing
+        is left of it.
+        """
+
+    def adopt(self, sandbox: str, *, udp: bool) -> Listeners:
+        """Seal a sandbox anew and return new doors: after a crash of who served them, or to change its stance on UDP.
+
+        The doors it had must be closed by then. Raises MachineError; the sandbox is closed then.
+        """
+
+    def start(self, sandbox: str, command: Command, streams: Streams) -> Process:
+        """Start a command, with no more rights than any other process inside.
+
+        Raises PausedError, and WantedError for what no program can be given: no arguments, a NUL, too many bytes.
+        """
+
+    def put_file(self, sandbox: str, path: str, content: bytes, mode: int = 0o644) -> None:
+        """Write a file, with the agent's rights and seen from inside; directories on the way are made.
+
+        Raises PathError.
+        """
+
+    def get_file(self, sandbox: str, path: str, limit: int = FILE_LIMIT) -> bytes:
+        """Read a file, with the agent's rights and seen from inside. Raises PathError, also if it exceeds the limit."""
+
+    def pause(self, sandbox: str) -> None:
+        """Stop every process inside where it is. Nothing changes if it is paused already."""
+
+    def resume(self, sandbox: str) -> None:
+        """Let every process go on. Nothing changes if it is not paused."""
+
+    def destroy(self, sandbox: str) -> None:
+        """End every process inside, and take away all that the sandbox held. It need not be there."""
+
+    def sandboxes(self) -> list[Found]:
+        """Return every sandbox of this owner, those of its earlier lives and the dead included."""
+
+    def close(self) -> None:
+        """Let go of the backend. Sandboxes and commands live on."""

@@ -1,0 +1,154 @@
+"""A sandbox is made that lives by itself: sealed, recorded, and with nothing in it but a process that waits.
+
+That process is the shell as the PID namespace's first: no signal from inside can end it, and it reaps what nobody
+waits for. It begins by waiting for a word from its maker, who has recorded it by then. So a sandbox that nobody knows
+of ends by itself, whenever its maker dies.
+"""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from belljar.backends.interface import LostError, MachineError, Wanted, WantedError
+from belljar.backends.local.identity import account_files, choose
+from belljar.backends.local.launching import Launched, LaunchError, launch
+from belljar.backends.local.limiting import LimitError, enforce
+from belljar.backends.local.records import Record, Records
+from belljar.backends.local.staging import Plan
+from belljar.gateway.listeners import Listeners
+from belljar.linux import cgroups
+from belljar.linux.freezing import make_freezable
+from belljar.linux.lives import Life
+from belljar.sandbox.spec import Bind, ResourceLimits, Spec
+from belljar.sandbox.view import View, ViewError, view_of
+
+SCRATCH: Final = Path("/workspace")
+"""Where a sandbox without a working directory of the host works."""
+
+_WAIT: Final = (
+    "/bin/sh",
+    "-c",
+    "echo; read -r word && exec </dev/null >/dev/null 2>&1 && while :; do sleep infinity & wait; done",
+)
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def make(records: Records, sandbox: str, wanted: Wanted) -> Listeners:
+    """Make a sandbox. Raises WantedError, MachineError."""
+    if wanted.image is not None:
+        raise WantedError("the local backend runs no images; leave the image out, or choose another backend")
+    directory = records.begin(sandbox)
+    try:
+        return _Making(records, sandbox, wanted, directory).make()
+    except (ViewError, LimitError) as error:
+        records.remove(sandbox)
+        raise WantedError(str(error)) from error
+    except (LaunchError, OSError) as error:
+        records.remove(sandbox)
+        raise MachineError(str(error)) from error
+
+
+class _Making:
+    def __init__(self, records: Records, sandbox: str, wanted: Wanted, directory: Path) -> None:
+        self._records, self._sandbox, self._wanted = records, sandbox, wanted
+        self._home = Path(os.environ.get("HOME") or "/nonexistent")
+        self._identity = choose()
+        self._source = wanted.workdir or directory / "work"
+        if wanted.workdir is None:
+            self._source.mkdir(mode=0o700)
+
+    def make(self) -> Listeners:
+        wanted = self._wanted
+        spec = Spec(
+            command=_WAIT,
+            workdir=self._source,
+            environment={"PATH": _PATH},
+            binds=wanted.binds,
+            allow_write=wanted.allow_write,
+            debugger=wanted.debugger,
+            limits=wanted.limits,
+        )
+        view = view_of(spec, self._home, {**wanted.files, **account_files(self._identity, self._home)})
+        if wanted.workdir is None:
+            spec, view = replace(spec, workdir=SCRATCH), _moved(view, self._source)
+        groups = _Groups.make(wanted.limits, f"{self._records.label}-{self._sandbox}")
+        try:
+            return self._launch(spec, view, groups)
+        except BaseException:
+            cgroups.remove_soon(groups.directories)
+            raise
+
+    def _launch(self, spec: Spec, view: View, groups: "_Groups") -> Listeners:
+        asked, asking = os.pipe()
+        ready, told = os.pipe()
+        last_words = os.memfd_create("belljar")
+        plan = Plan(
+            spec,
+            view,
+            self._identity,
+            (asked, told, last_words),
+            sealed=True,
+            udp=self._wanted.udp,
+            address_space=groups.address_space,
+            outlives_maker=True,
+        )
+        launched = launch(plan)
+        os.close(asked)
+        os.close(told)
+        try:
+            launched.join(groups.directories)
+            launched.settle()
+            launched.go()
+            _wait_for_first_process(ready, last_words)
+            self._records.write(self._sandbox, self._record(launched, spec, groups))
+            os.write(asking, b"\n")
+        except BaseException:
+            launched.kill()
+            raise
+        launched.leave()
+        if launched.listeners is None:
+            raise LostError("the sandbox has no doors")
+        return launched.listeners
+
+    def _record(self, launched: Launched, spec: Spec, groups: "_Groups") -> Record:
+        init = launched.first_process
+        environment = {"PATH": _PATH, "HOME": str(self._home), "TMPDIR": "/tmp", "BELLJAR": "1"}  # noqa: S108 - inside
+        return Record(
+            init=Life.of(init),
+            network=Path(f"/proc/{init}/ns/net").stat().st_ino,
+            is_stand_in=self._identity.is_stand_in,
+            workdir=str(spec.workdir),
+            environment={**environment, **self._wanted.environment},
+            debugger=spec.debugger,
+            address_space=groups.address_space,
+            groups=sorted(map(str, groups.directories)),
+            freezer=str(groups.freezer) if groups.freezer is not None else None,
+        )
+
+
+class _Groups(NamedTuple):
+    """The control groups of a sandbox."""
+
+    directories: set[Path]
+    freezer: Path | None
+    address_space: int | None
+
+    @classmethod
+    def make(cls, limits: ResourceLimits, name: str) -> Self:
+        enforcement = enforce(limits, name)
+        directories = set() if enforcement.group is None else enforcement.group.directories
+        freezer = make_freezable(name, directories)
+        return cls(directories | ({freezer} if freezer else set()), freezer, enforcement.address_space)
+
+
+def _moved(view: View, scratch: Path) -> View:
+    """Show a directory of our own at a place that does not tell where it is."""
+    binds = (Bind(bind.source, SCRATCH, bind.writable) if bind.source == scratch else bind for bind in view.binds)
+    return replace(view, binds=tuple(binds))
+
+
+def _wait_for_first_process(ready: int, last_words: int) -> None:
+    if not os.read(ready, 1):
+        why = os.pread(last_words, 4096, 0).decode(errors="replace").strip()
+        raise LaunchError(f"bubblewrap could not make the sandbox: {why}")

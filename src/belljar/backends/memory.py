@@ -1,0 +1,161 @@
+"""A backend without processes, for tests of what stands on backends.
+
+Its sandboxes are entries in a `World`, which outlives the backends that look at it as the machine outlives a server.
+Their files are a dictionary, their programs are Python functions, and their doors are real sockets that lead nowhere.
+"""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from threading import Lock
+from typing import Self
+
+from belljar.backends.interface import (
+    FILE_LIMIT,
+    Command,
+    Found,
+    GoneError,
+    PathError,
+    PausedError,
+    State,
+    Streams,
+    Wanted,
+    WantedError,
+    is_name,
+)
+from belljar.backends.memoryprocess import (
+    KILLED,
+    PROGRAMS,
+    WORKDIR,
+    MemoryProcess,
+    Program,
+    Sandbox,
+    no_such_program,
+)
+from belljar.gateway.listeners import Listeners
+
+
+class World:
+    """What there is: sandboxes, and the programs that they all have. A test may add its own."""
+
+    def __init__(self) -> None:
+        self.sandboxes: dict[str, Sandbox] = {}
+        self.programs: dict[str, Program] = dict(PROGRAMS)
+
+
+class MemoryBackend:
+    """A `Backend` that looks at a world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._lock = Lock()
+
+    def create(self, sandbox: str, wanted: Wanted) -> Listeners:
+        """See `Backend`."""
+        with self._lock:
+            if sandbox in self._world.sandboxes or not is_name(sandbox):
+                raise WantedError(f'"{sandbox}" cannot be the name, or is taken; choose another')
+            made = self._world.sandboxes[sandbox] = Sandbox(wanted)
+        made.files.update({str(path): content for path, content in wanted.files.items()})
+        made.goes_on.set()
+        return _doors()
+
+    def adopt(self, sandbox: str, *, udp: bool) -> Listeners:  # noqa: ARG002 - these doors carry nothing either way
+        """See `Backend`."""
+        self._alive(sandbox)
+        return _doors()
+
+    def start(self, sandbox: str, command: Command, streams: Streams) -> MemoryProcess:
+        """See `Backend`."""
+        inside = self._alive(sandbox)
+        if not inside.goes_on.is_set():
+            raise PausedError(f"the sandbox {sandbox} is paused; resume it first")
+        if not command.arguments or any("\0" in word for word in command.arguments):
+            raise WantedError("a command needs the name of a program, and words without a NUL")
+        program = self._world.programs.get(command.arguments[0], no_such_program)
+        process = MemoryProcess(inside, command, Streams(*map(os.dup, streams)), program)
+        inside.commands.append(process)
+        return process
+
+    def put_file(self, sandbox: str, path: str, content: bytes, mode: int = 0o644) -> None:  # noqa: ARG002 - no rights
+        """See `Backend`."""
+        inside = self._alive(sandbox)
+        name = _absolute(path)
+        if len(content) > FILE_LIMIT or PurePosixPath(name) in _directories(inside) or name.startswith("/usr/"):
+            raise PathError(f"{path} cannot be written inside")
+        inside.files[name] = content
+
+    def get_file(self, sandbox: str, path: str, limit: int = FILE_LIMIT) -> bytes:
+        """See `Backend`."""
+        content = self._alive(sandbox).files.get(_absolute(path))
+        if content is None or len(content) > limit:
+            raise PathError(f"{path} is not there, or has more than {limit} bytes")
+        return content
+
+    def pause(self, sandbox: str) -> None:
+        """See `Backend`."""
+        self._alive(sandbox).goes_on.clear()
+
+    def resume(self, sandbox: str) -> None:
+        """See `Backend`."""
+        self._alive(sandbox).goes_on.set()
+
+    def destroy(self, sandbox: str) -> None:
+        """See `Backend`."""
+        with self._lock:
+            ended = self._world.sandboxes.pop(sandbox, None)
+        for process in ended.commands if ended else ():
+            process.signal(KILLED)
+
+    def sandboxes(self) -> list[Found]:
+        """See `Backend`."""
+        return [Found(name, _state(inside)) for name, inside in sorted(self._world.sandboxes.items())]
+
+    def close(self) -> None:
+        """See `Backend`."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _alive(self, sandbox: str) -> Sandbox:
+        found = self._world.sandboxes.get(sandbox)
+        if found is None or found.is_dead:
+            raise GoneError(f"there is no sandbox {sandbox}, or it has ended")
+        return found
+
+
+def _doors() -> Listeners:
+    def both(kind: int) -> tuple[socket.socket, ...]:
+        return tuple(_bound(family, kind) for family in (socket.AF_INET, socket.AF_INET6))
+
+    stream, datagram = socket.SOCK_STREAM, socket.SOCK_DGRAM
+    return Listeners(both(stream), both(datagram), both(stream), both(stream), both(stream), (), ())
+
+
+def _bound(family: int, kind: int) -> socket.socket:
+    door = socket.socket(family, kind | socket.SOCK_NONBLOCK)
+    door.bind(("::1" if family == socket.AF_INET6 else "127.0.0.1", 0))
+    if kind == socket.SOCK_STREAM:
+        door.listen()
+    return door
+
+
+def _state(inside: Sandbox) -> State:
+    if inside.is_dead:
+        return State.DEAD
+    return State.RUNNING if inside.goes_on.is_set() else State.PAUSED
+
+
+def _absolute(path: str) -> str:
+    if "\0" in path:
+        raise PathError("a path with a NUL in it names no file")
+    return os.path.normpath(PurePosixPath(WORKDIR) / path)
+
+
+def _directories(inside: Sandbox) -> Iterator[PurePosixPath]:
+    for path in inside.files:
+        yield from PurePosixPath(path).parents

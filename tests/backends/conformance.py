@@ -1,0 +1,399 @@
+"""What every backend must do. A backend's tests subclass these, and say how it is opened.
+
+`Conformance` holds for all backends, the one in memory included. `Sealed` holds for those whose sandboxes run programs:
+it looks at the seal from inside, with nothing but a shell and what is in every system.
+"""
+
+import os
+import select
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from belljar.backends.interface import (
+    Backend,
+    Command,
+    Found,
+    GoneError,
+    PathError,
+    PausedError,
+    Process,
+    State,
+    Streams,
+    Wanted,
+    WantedError,
+)
+
+PATIENCE = 60
+A_MOMENT = 0.2
+"""Long enough for what should not happen to be noticed; nothing fails if it is too short."""
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str = ""
+
+
+class Started:
+    """A command whose streams are pipes."""
+
+    def __init__(self, backend: Backend, sandbox: str, command: Command) -> None:
+        (stdin, self.stdin), (self.stdout, stdout), (self.stderr, stderr) = os.pipe(), os.pipe(), os.pipe()
+        try:
+            self.process: Process = backend.start(sandbox, command, Streams(stdin, stdout, stderr))
+        except BaseException:
+            self._close(self.stdin, self.stdout, self.stderr)
+            raise
+        finally:
+            self._close(stdin, stdout, stderr)
+
+    def write(self, content: bytes) -> None:
+        os.write(self.stdin, content)
+
+    def read(self) -> bytes:
+        assert select.select([self.stdout], [], [], PATIENCE)[0], "the command says nothing"
+        return os.read(self.stdout, 65536)
+
+    def is_silent(self) -> bool:
+        return not select.select([self.stdout], [], [], A_MOMENT)[0]
+
+    def finish(self) -> Done:
+        self._close(self.stdin)
+        self.stdin = -1
+        out, err = (self._rest(stream) for stream in (self.stdout, self.stderr))
+        return Done(self.process.wait(PATIENCE), out, err)
+
+    def close(self) -> None:
+        self._close(self.stdin, self.stdout, self.stderr)
+        self.process.close()
+
+    @staticmethod
+    def _rest(stream: int) -> str:
+        with os.fdopen(os.dup(stream), "rb") as file:
+            return file.read().decode()
+
+    @staticmethod
+    def _close(*descriptors: int) -> None:
+        for descriptor in descriptors:
+            if descriptor >= 0:
+                os.close(descriptor)
+
+
+@contextmanager
+def started(backend: Backend, sandbox: str, *arguments: str, **options) -> Iterator[Started]:
+    command = Started(backend, sandbox, Command(arguments, **options))
+    try:
+        yield command
+    finally:
+        command.close()
+
+
+def run(backend: Backend, sandbox: str, *arguments: str, **options) -> Done:
+    with started(backend, sandbox, *arguments, **options) as command:
+        return command.finish()
+
+
+def shell(backend: Backend, sandbox: str, script: str) -> str:
+    return run(backend, sandbox, "sh", "-c", script).out
+
+
+class Conformance:
+    """What holds for every backend."""
+
+    wanted = Wanted()
+    """A subclass may say more: an image, for example."""
+
+    @pytest.fixture
+    def open_backend(self) -> Callable[[], Backend]:
+        """Override this: what opens the backend, and opens it again to find what is there."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def backend(self, open_backend):
+        backend = open_backend()
+        yield backend
+        for found in backend.sandboxes():
+            backend.destroy(found.sandbox)
+        backend.close()
+
+    @pytest.fixture
+    def jar(self, backend):
+        """A sandbox whose doors nobody serves."""
+        listeners = backend.create("jar", self.wanted)
+        yield "jar"
+        listeners.close()
+
+    def test_output_and_exit_code_are_the_commands(self, backend, jar):
+        assert run(backend, jar, "echo", "a", "b c") == Done(0, "a b c\n")
+        assert run(backend, jar, "false").code == 1
+
+    def test_input_reaches_the_command_while_it_runs(self, backend, jar):
+        with started(backend, jar, "cat") as cat:
+            for line in (b"one\n", b"two\n"):
+                cat.write(line)
+                assert cat.read() == line
+            assert cat.finish() == Done(0, "")
+
+    def test_no_such_program(self, backend, jar):
+        done = run(backend, jar, "no-such-program")
+        assert done.code == 127
+        assert "no-such-program" in done.err
+
+    def test_a_command_that_cannot_be(self, backend, jar):
+        for arguments in ((), ("a\0b",)):
+            with pytest.raises(WantedError):
+                run(backend, jar, *arguments)
+
+    def test_variables_of_the_sandbox_and_of_the_command(self, backend):
+        backend.create("jar", replace(self.wanted, environment={"ONE": "sandbox", "TWO": "sandbox"})).close()
+        out = run(backend, "jar", "env", environment={"TWO": "command=2"}).out.splitlines()
+        assert {"ONE=sandbox", "TWO=command=2", "BELLJAR=1"} <= set(out)
+
+    def test_the_directory_of_a_command(self, backend, jar):
+        assert run(backend, jar, "pwd").out == "/workspace\n"
+        assert run(backend, jar, "pwd", workdir=Path("/tmp")).out == "/tmp\n"
+
+    def test_a_signal_ends_a_command(self, backend, jar):
+        with started(backend, jar, "sleep", "1000") as sleep:
+            with pytest.raises(TimeoutError):
+                sleep.process.wait(0)
+            sleep.process.signal(signal.SIGTERM)
+            assert sleep.process.wait(PATIENCE) == 128 + signal.SIGTERM
+            assert sleep.process.wait() == 128 + signal.SIGTERM
+            sleep.process.signal(signal.SIGTERM)  # too late, and no error
+
+    def test_the_end_of_a_command_can_be_waited_for_with_others(self, backend, jar):
+        with started(backend, jar, "true") as command:
+            assert select.select([command.process], [], [], PATIENCE)[0]
+            assert command.process.wait(0) == 0
+
+    def test_commands_run_side_by_side(self, backend, jar):
+        with started(backend, jar, "cat") as one, started(backend, jar, "cat") as other:
+            one.write(b"1")
+            other.write(b"2")
+            assert (other.read(), one.read()) == (b"2", b"1")
+
+    def test_files_go_in_and_out(self, backend, jar):
+        content = bytes(range(256)) * 4096
+        backend.put_file(jar, "made/on/the/way", content)
+        assert backend.get_file(jar, "made/on/the/way") == content
+        assert backend.get_file(jar, "/workspace/made/on/the/way") == content
+        backend.put_file(jar, "made/on/the/way", b"shorter")
+        assert backend.get_file(jar, "made/on/the/way", limit=7) == b"shorter"
+
+    @pytest.mark.parametrize("path", ["not-there", "directory", "/usr/bin/new", "nul\0"])
+    def test_files_that_cannot_be(self, backend, jar, path):
+        backend.put_file(jar, "directory/file", b"")
+        with pytest.raises(PathError):
+            backend.get_file(jar, path)
+        if path != "not-there":
+            with pytest.raises(PathError):
+                backend.put_file(jar, path, b"")
+
+    def test_a_file_over_the_limit(self, backend, jar):
+        backend.put_file(jar, "file", b"12345678")
+        with pytest.raises(PathError):
+            backend.get_file(jar, "file", limit=7)
+
+    def test_a_paused_sandbox_does_nothing(self, backend, jar):
+        with started(backend, jar, "cat") as cat:
+            cat.write(b"before")
+            assert cat.read() == b"before"
+            backend.pause(jar)
+            backend.pause(jar)
+            assert backend.sandboxes() == [Found(jar, State.PAUSED)]
+            cat.write(b"meanwhile")
+            assert cat.is_silent()
+            with pytest.raises(PausedError):
+                run(backend, jar, "true")
+            backend.resume(jar)
+            backend.resume(jar)
+            assert backend.sandboxes() == [Found(jar, State.RUNNING)]
+            assert cat.read() == b"meanwhile"
+
+    def test_destroying_ends_commands(self, backend, jar):
+        with started(backend, jar, "sleep", "1000") as sleep:
+            backend.destroy(jar)
+            assert sleep.process.wait(PATIENCE) == 128 + signal.SIGKILL
+        assert backend.sandboxes() == []
+
+    def test_a_paused_sandbox_can_be_destroyed(self, backend, jar):
+        backend.pause(jar)
+        backend.destroy(jar)
+        assert backend.sandboxes() == []
+
+    def test_what_is_gone_is_gone(self, backend, jar):
+        backend.destroy(jar)
+        backend.destroy(jar)
+        asked = (
+            lambda: run(backend, jar, "true"),
+            lambda: backend.get_file(jar, "file"),
+            lambda: backend.put_file(jar, "file", b""),
+            lambda: backend.pause(jar),
+            lambda: backend.resume(jar),
+            lambda: backend.adopt(jar, udp=False),
+        )
+        for ask in asked:
+            with pytest.raises(GoneError):
+                ask()
+
+    def test_a_name_is_taken_once_and_free_again(self, backend, jar):
+        with pytest.raises(WantedError):
+            backend.create(jar, self.wanted)
+        assert run(backend, jar, "true").code == 0
+        backend.destroy(jar)
+        backend.create(jar, self.wanted).close()
+        assert run(backend, jar, "true").code == 0
+
+    @pytest.mark.parametrize("name", ["", "../up", "a/b", "a b", "ü", "x" * 65])
+    def test_names_that_cannot_be(self, backend, name):
+        with pytest.raises(WantedError):
+            backend.create(name, self.wanted)
+        assert backend.sandboxes() == []
+
+    def test_sandboxes_are_apart(self, backend, jar):
+        backend.create("other", self.wanted).close()
+        backend.put_file(jar, "/tmp/file", b"jar")
+        with pytest.raises(PathError):
+            backend.get_file("other", "/tmp/file")
+        backend.destroy(jar)
+        assert run(backend, "other", "true").code == 0
+
+    def test_sandboxes_and_commands_outlive_the_backend(self, open_backend, backend, jar):
+        backend.put_file(jar, "file", b"still here")
+        with started(backend, jar, "cat") as cat:
+            backend.close()
+            again = open_backend()
+            try:
+                assert again.sandboxes() == [Found(jar, State.RUNNING)]
+                cat.write(b"still running")
+                assert cat.read() == b"still running"
+                assert again.get_file(jar, "file") == b"still here"
+                again.destroy(jar)
+                assert again.sandboxes() == []
+            finally:
+                again.close()
+
+    def test_doors_can_be_had_again(self, backend, jar):
+        backend.create("other", self.wanted).close()
+        backend.adopt("other", udp=False).close()
+        assert run(backend, "other", "true").code == 0
+
+
+class Sealed(Conformance):
+    """What holds, beside that, for every backend whose sandboxes run programs."""
+
+    def test_no_capability_no_new_privileges_a_filter(self, backend, jar):
+        status = shell(backend, jar, "grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status")
+        lines = dict(line.split(":\t") for line in status.splitlines())
+        assert {value for name, value in lines.items() if name.startswith("Cap")} == {"0" * 16}
+        assert (lines["NoNewPrivs"], lines["Seccomp"]) == ("1", "2")
+
+    def test_a_command_is_where_the_first_process_is(self, backend, jar):
+        own, first = (
+            shell(backend, jar, f"for n in /proc/{who}/ns/*; do readlink $n; done").split() for who in ("self", "1")
+        )
+        assert own
+        assert own == first
+
+    def test_only_the_standard_streams_are_open(self, backend, jar):
+        assert shell(backend, jar, "ls /proc/self/fd").split() == ["0", "1", "2", "3"]  # 3 is what ls reads
+
+    def test_signals_are_as_in_any_program(self, backend, jar):
+        out = shell(backend, jar, "grep -E '^Sig(Blk|Ign)' /proc/self/status").split()
+        assert [int(mask, 16) for mask in out[1::2]] == [0, 0]
+
+    def test_there_is_no_interface_but_loopback(self, backend, jar):
+        out = shell(backend, jar, "tail -n +3 /proc/net/dev | cut -d: -f1")
+        assert out.split() == ["lo"]
+
+    def test_walls_cannot_be_changed_from_inside(self, backend, jar):
+        for attempt in ("mount -t tmpfs none /tmp", "unshare -Ur true", "nsenter -t 1 -n true", "chroot / true"):
+            assert run(backend, jar, "sh", "-c", attempt).code not in (0, 127), attempt
+
+    def test_a_command_that_is_too_long(self, backend, jar):
+        with pytest.raises(WantedError):
+            run(backend, jar, "true", "x" * 200_000)
+
+    def test_a_command_has_a_session_of_its_own(self, backend, jar):
+        own = shell(backend, jar, "cut -d' ' -f1,6 /proc/$$/stat").split()
+        assert own[0] == own[1]
+
+    def test_a_signal_reaches_what_the_command_started(self, backend, jar):
+        with started(backend, jar, "sh", "-c", "sleep 1000 & echo ready; wait") as command:
+            assert command.read() == b"ready\n"
+            command.process.signal(signal.SIGKILL)
+            assert command.finish().code == 128 + signal.SIGKILL  # finish reads to the end: nobody holds the stream
+
+    def test_the_agent_cannot_end_its_sandbox_by_accident(self, backend, jar):
+        run(backend, jar, "sh", "-c", "kill -9 -1; kill -9 1")
+        assert run(backend, jar, "true").code == 0
+
+    def test_orphans_are_reaped(self, backend, jar):
+        shell(backend, jar, "for i in 1 2 3; do (sh -c 'exit 0' &) ; done")
+        shell(backend, jar, "until ! grep -l '^State:.Z' /proc/[0-9]*/status; do :; done")
+
+    def test_a_terminal(self, backend, jar):
+        ours, theirs = os.openpty()
+        script = "test -t 0 && stty size < /dev/tty && kill -INT 0"
+        process = backend.start(jar, Command(("sh", "-c", script)), Streams(theirs, theirs, theirs))
+        os.close(theirs)
+        assert process.wait(PATIENCE) == 128 + signal.SIGINT
+        assert os.read(ours, 100).split() == [b"0", b"0"]
+        process.close()
+        os.close(ours)
+
+    def test_links_lead_where_they_lead_inside(self, backend, jar):
+        backend.put_file(jar, "inside", b"inside")
+        shell(backend, jar, "ln -s /etc/shadow shadow; ln -s inside link; ln -s /workspace/new/../../etc/new out")
+        assert backend.get_file(jar, "link") == b"inside"
+        for path in ("shadow", "/etc/shadow", "../../../../../../etc/shadow", "/proc/self/root/etc/shadow"):
+            with pytest.raises(PathError):
+                backend.get_file(jar, path)
+        with pytest.raises(PathError):
+            backend.put_file(jar, "out", b"x")
+
+    @pytest.mark.parametrize("path", ["/dev/zero", "pipe", "/proc/kmsg", "/dev/ptmx"])
+    def test_what_is_no_file_keeps_nobody_waiting(self, backend, jar, path):
+        shell(backend, jar, "mkfifo pipe")
+        with pytest.raises(PathError):
+            backend.get_file(jar, path)
+        with pytest.raises(PathError):
+            backend.put_file(jar, path, b"x")
+
+    def test_files_belong_to_the_agent(self, backend, jar):
+        backend.put_file(jar, "file", b"1", mode=0o750)
+        assert shell(backend, jar, "stat -c '%u %a' file; id -u").split()[:2] == [
+            shell(backend, jar, "id -u").strip(),
+            "750",
+        ]
+        assert shell(backend, jar, "echo 2 > file && cat file") == "2\n"
+
+    def test_directories_that_are_closed_or_deep_are_deleted_too(self, backend, jar):
+        shell(backend, jar, "mkdir -p a/b && touch a/b/c && chmod 0 a/b a")
+        shell(backend, jar, f"mkdir -p {'d/' * 1100}")
+        backend.destroy(jar)
+        assert backend.sandboxes() == []
+
+    def test_a_workdir_of_the_host(self, backend, workdir):
+        backend.create("jar", replace(self.wanted, workdir=workdir)).close()
+        assert run(backend, "jar", "pwd").out == f"{workdir}\n"
+        shell(backend, "jar", "echo inside > file")
+        assert (workdir / "file").read_text() == "inside\n"
+
+    def test_a_workdir_that_is_not_there(self, backend):
+        with pytest.raises(WantedError):
+            backend.create("jar", replace(self.wanted, workdir=Path("/not/there")))
+        assert backend.sandboxes() == []
+
+    def test_files_that_exist_inside_only(self, backend):
+        backend.create("jar", replace(self.wanted, files={Path("/run/belljar/policy.json"): b"{}"})).close()
+        assert backend.get_file("jar", "/run/belljar/policy.json") == b"{}"
+        with pytest.raises(PathError):
+            backend.put_file("jar", "/run/belljar/policy.json", b"[]")

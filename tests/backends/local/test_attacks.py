@@ -1,0 +1,249 @@
+"""Attacks on a local sandbox from inside, and on whoever starts one in a directory that an agent has been in before."""
+
+import json
+import os
+import platform
+import resource
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.backends.local import immortal
+from tests.backends.local.conftest import Cli
+
+
+def give(cli: Cli, *paths: Path) -> None:
+    """Make what a test has made the user's."""
+    owner = cli.workdir.stat()
+    for path in paths:
+        os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+
+
+def refusal(cli: Cli, *words: str, **variables: str) -> str:
+    """Return what is said when a command is not started."""
+    done = cli.run(*words, "--", "echo", "started", **variables)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+MAKE_SET_USER_ID = """
+import os
+attempts = (
+    lambda: os.chmod("x", 0o4755),
+    lambda: os.chmod("x", 0o2755),
+    lambda: os.fchmod(os.open("x", os.O_RDONLY), 0o6755),
+    lambda: os.chmod("x", 0o4755, dir_fd=os.open(".", os.O_RDONLY)),
+    lambda: os.open("opened", os.O_CREAT | os.O_WRONLY, 0o4755),
+    lambda: os.mknod("made", 0o4755),
+    lambda: os.setxattr("x", "security.capability", bytes.fromhex("01000002" + "ff" * 16)),
+)
+open("x", "w").close()
+for attempt in attempts:
+    try:
+        attempt()
+    except OSError:
+        continue
+    print("made")
+os.chmod("x", 0o1755)
+"""
+
+
+def test_no_program_that_runs_with_its_owners_rights(cli: Cli) -> None:
+    """To the host, what root's agent makes is root's."""
+    done = cli.run("--", "python3", "-c", MAKE_SET_USER_ID)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert stat.S_IMODE((cli.workdir / "x").stat().st_mode) == 0o1755
+    assert not [path for path in cli.workdir.iterdir() if path.stat().st_mode & 0o6000]
+
+
+def test_the_groups_of_root_open_nothing(cli: Cli) -> None:
+    shown = cli.workdir / "shown"
+    shown.mkdir()
+    for name, mode in (("for-the-group", 0o640), ("for-all", 0o644)):
+        (shown / name).write_text(name)
+        (shown / name).chmod(mode)
+        os.chown(shown / name, 4241, 4242)
+    running = cli.start(
+        "--", "sh", "-c", "cat shown/*", stdout=subprocess.PIPE, stderr=subprocess.PIPE, extra_groups=[4242]
+    )
+    assert running.communicate(timeout=60)[0] == "for-all"
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the attack is written in another machine's code")
+def test_nothing_survives_belljar_even_if_it_takes_over_the_first_process(cli: Cli) -> None:
+    """The attack holds a pipe: it has ended when we read the end of it."""
+    (cli.workdir / "attack.py").write_text(Path(immortal.__file__).read_text())
+    running = cli.start("--", "python3", "attack.py", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert running.stdout is not None
+    assert running.stdout.readline() == "immortal\n"
+    running.kill()
+    assert running.stdout.read() == ""
+    running.communicate(timeout=60)
+
+
+def test_closed_streams_are_not_filled_with_descriptors_of_belljar(cli: Cli) -> None:
+    inside = cli.start(
+        "--", "sh", "-c", "readlink /proc/self/fd/0 /proc/self/fd/1 > found", preexec_fn=lambda: os.closerange(0, 2)
+    )
+    assert inside.wait(60) == 0
+    assert (cli.workdir / "found").read_text().splitlines()[0] == "/dev/null"
+
+
+def test_memory_for_files_is_bounded(cli: Cli) -> None:
+    lines = cli.run("--", "cat", "/proc/mounts").stdout.splitlines()
+    mounts = [line.split()[1:4] for line in lines]
+    options = {place: words.split(",") for place, kind, words in mounts if kind == "tmpfs"}
+    writable = {place: words for place, words in options.items() if "rw" in words}
+    sizes = [int(word[5:-1]) << 10 for words in writable.values() for word in words if word.startswith("size=")]
+    assert {"/tmp", "/dev/shm"} <= set(writable)
+    assert len(sizes) == len(writable)
+    assert sum(sizes) < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
+    assert cli.run("--", "touch", "/dev/new").returncode != 0
+
+
+def test_the_number_of_processes_is_bounded(cli: Cli) -> None:
+    raising = "ulimit -u 100000 2>/dev/null; grep -i 'max processes' /proc/self/limits"
+    bound = cli.run("--", "bash", "-c", raising).stdout.split()[2:4]
+    most = min(4096, *(limit for limit in resource.getrlimit(resource.RLIMIT_NPROC) if limit >= 0))
+    assert bound == [str(most), str(most)]
+
+
+def test_a_crash_is_told_to_no_program_of_the_host(cli: Cli) -> None:
+    """A limit of 1 keeps the kernel from starting one, and a limit of 0 would not."""
+    limits = cli.run("--", "sh", "-c", "ulimit -c 0; grep 'Max core' /proc/self/limits").stdout.split()
+    assert limits[4:6] == ["1", "1"]
+    assert cli.run("--", "sh", "-c", "kill -SEGV $$").returncode == 128 + signal.SIGSEGV
+    assert list(cli.workdir.iterdir()) == []
+
+
+def test_a_deep_directory_neither_hides_the_exit_code_nor_the_summary(cli: Cli) -> None:
+    dig = "import os\nfor _ in range(1500):\n    os.mkdir('d'); os.chdir('d')\nraise SystemExit(3)"
+    done = cli.run("--json", "--", "python3", "-c", dig)
+    subprocess.run(["rm", "-r", cli.workdir / "d"], check=True)  # too deep for Python's own
+    summary = json.loads(done.stderr.splitlines()[-1])
+    assert (done.returncode, summary["exit_code"], summary["runnable_changes_complete"]) == (3, 3, True)
+
+
+def test_new_places_that_the_host_runs_code_from_are_told(cli: Cli) -> None:
+    """Git reads its settings where `commondir` says: a way around the protected ones, but not an unseen one."""
+    make = "mkdir -p .git .vscode && echo ../evil > .git/commondir && echo x > notes"
+    assert ".git/commondir, .vscode" in cli.run("--", "sh", "-c", make).stderr
+    assert cli.run("--", "true").stderr == ""
+
+
+def test_the_files_that_belljar_uses_cannot_be_changed(cli: Cli) -> None:
+    policy = cli.workdir / "policy.yaml"
+    policy.write_text("mode: block-all\n")
+    give(cli, policy)
+    attack = (
+        "echo 'mode: allow-all' > policy.yaml; rm -f policy.yaml audit; mv policy.yaml old; echo > audit; echo > new"
+    )
+    cli.run("--policy", "policy.yaml", "--audit", "audit", "--", "sh", "-c", f"curl http://evil.test; {attack}")
+    assert policy.read_text() == "mode: block-all\n"
+    assert "evil.test" in (cli.workdir / "audit").read_text()
+    assert (cli.workdir / "new").exists()
+
+
+def test_a_protected_file_with_another_name_is_refused(cli: Cli) -> None:
+    (cli.workdir / ".envrc").write_text("before")
+    give(cli, cli.workdir / ".envrc")
+    (cli.workdir / "other").hardlink_to(cli.workdir / ".envrc")
+    assert "hard link" in refusal(cli)
+    assert cli.run("--allow-write", ".envrc", "--", "true").returncode == 0
+
+
+def test_links_in_the_working_directory_lead_no_bind_astray(cli: Cli) -> None:
+    victim = Path(f"{cli.workdir}-victim")
+    victim.mkdir()
+    link = cli.workdir / "link"
+    give(cli, victim)
+    try:
+        link.symlink_to(victim)
+        assert "link" in refusal(cli, "--bind", "link:/shown")
+        assert "link" in refusal(cli, "--ro-bind", "link/below:/shown")
+        link.unlink()
+        link.symlink_to(f"/oldroot{victim}")  # where bubblewrap sees the host's files while it mounts
+        assert "link" in refusal(cli, "--bind", f"/usr/share:{cli.workdir}/link/new")
+        assert list(victim.iterdir()) == []
+        assert "make it first" in refusal(cli, "--bind", f"/usr/share:{cli.workdir}/absent")
+    finally:
+        victim.rmdir()
+
+
+def test_a_home_directory_is_never_a_working_directory(cli: Cli) -> None:
+    alias = Path(f"{cli.workdir}-alias")
+    alias.symlink_to(cli.workdir)
+    try:
+        for home in (str(cli.workdir), str(alias), f"{alias}/below"):
+            assert "holds your home directory" in refusal(cli, HOME=home)
+    finally:
+        alias.unlink()
+
+
+@pytest.mark.parametrize("place", ["/tmp", "/var/tmp", "/var", "/run", "/dev/shm", "/"])
+def test_directories_with_everybodys_sockets_are_refused(cli: Cli, place: str) -> None:
+    assert place in refusal(cli, "--workdir", place)
+
+
+@pytest.mark.parametrize("home", ["/", "/usr", "/proc", "/etc", ""])
+def test_a_strange_home_is_replaced(cli: Cli, home: str) -> None:
+    done = cli.run("--", "sh", "-c", "touch ~/x && echo $HOME", HOME=home)
+    assert (done.returncode, done.stdout) == (0, "/home/agent\n")
+
+
+def test_a_directory_that_is_gone(cli: Cli) -> None:
+    gone = cli.workdir / "gone"
+    gone.mkdir()
+    script = 'rmdir ../gone && exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *cli.command("run", "--", "true")],
+        cwd=gone,
+        env=cli.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 125
+    assert "no longer there" in done.stderr
+
+
+LACKS = {
+    "user namespaces": ("unshare -r", "echo 0 > /proc/sys/user/max_user_namespaces", "belljar doctor"),
+    "bubblewrap": ("unshare -m", "mount --bind /dev/null $(readlink -f /usr/bin/bwrap)", "apt-get install bubblewrap"),
+    "nftables": ("unshare -m", "mount --bind /dev/null $(readlink -f /usr/sbin/nft)", "apt-get install nftables"),
+    "a file system that shows other owners": ("unshare -m", "mkdir p && mount -t proc p p", "ext4"),
+}
+
+
+@pytest.mark.parametrize("lack", LACKS)
+def test_what_a_machine_lacks_is_told_and_nothing_starts(tmp_path: Path, lack: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to take something away")
+    where, taking_away, remedy = LACKS[lack]
+    script = f'{taking_away} && exec "$@"'
+    done = subprocess.run(
+        [*where.split(), "sh", "-c", script, "sh", sys.executable, "-m", "belljar", "run", "--", "echo", "started"],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin:/usr/sbin", "HOME": "/nonexistent"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (125, "")
+    assert remedy in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_no_sandbox_is_made_in_another(cli: Cli) -> None:
+    source = Path(sys.modules["belljar"].__path__[0]).parent
+    packages = Path(sys.modules["click"].__path__[0]).parent
+    inside = ("python3", "-m", "belljar", "run", "--", "echo", "started")
+    shown = ("--ro-bind", f"{source}:/b/source", "--ro-bind", f"{packages}:/b/packages")
+    done = cli.run(*shown, "--env", "PYTHONPATH=/b/source:/b/packages", "--", *inside)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "no sandbox can be made in another" in done.stderr

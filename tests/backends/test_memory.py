@@ -1,0 +1,34 @@
+"""The backend in memory does what every backend does."""
+
+import pytest
+
+from belljar.backends.interface import Found, GoneError, State, Wanted
+from belljar.backends.memory import MemoryBackend, World
+from tests.backends.conformance import Conformance, Done, run
+
+
+class TestMemory(Conformance):
+    @pytest.fixture
+    def world(self):
+        return World()
+
+    @pytest.fixture
+    def open_backend(self, world):
+        return lambda: MemoryBackend(world)
+
+    def test_a_test_can_add_programs(self, world, backend, jar):
+        def greet(process):
+            process.write(b"hello\n")
+            return 7
+
+        world.programs["greet"] = greet
+        assert run(backend, jar, "greet") == Done(7, "hello\n")
+
+    def test_a_test_can_let_a_sandbox_die(self, world, backend):
+        backend.create("jar", Wanted()).close()
+        world.sandboxes["jar"].is_dead = True
+        assert backend.sandboxes() == [Found("jar", State.DEAD)]
+        with pytest.raises(GoneError):
+            run(backend, "jar", "true")
+        backend.destroy("jar")
+        assert backend.sandboxes() == []
