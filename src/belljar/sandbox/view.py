@@ -145,7 +145,7 @@ def _tools(home: Path, search_path: str) -> Iterator[Bind]:
     for place, parts in _TOOLS.items():
         if any(entry.is_relative_to(home / place) for entry in on_path):
             for part in (home / part for part in parts):
-                if part.is_dir():
+                if os.access(part, os.R_OK | os.X_OK) and part.is_dir():
                     yield Bind(part.resolve(), part, writable=False)
 
 

@@ -1,6 +1,6 @@
 """Runs the `belljar` command as an ordinary user, whoever starts it.
 
-Everything is imported first: the interpreter may be in a place that only root can read.
+Everything it may need is imported first: the interpreter may be in a place that only root can read.
 """
 
 import ctypes
@@ -17,9 +17,13 @@ USER = 65534
 PR_SET_DUMPABLE = 4
 
 
+OTHER_COMMANDS = ("belljar.control", "belljar.client", "belljar.__main__")
+"""What only other commands use; it takes time."""
+
+
 def become_ordinary() -> None:
     for module in pkgutil.walk_packages(belljar.__path__, "belljar."):
-        if not module.name.endswith("__main__"):
+        if not module.name.startswith(OTHER_COMMANDS):
             importlib.import_module(module.name)
     read_domain("*.plain.test", grants=True)  # reads the public suffix list
     os.setgroups([])
