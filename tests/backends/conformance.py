@@ -335,6 +335,18 @@ class Sealed(Conformance):
         run(backend, jar, "sh", "-c", "kill -9 -1; kill -9 1")
         assert run(backend, jar, "true").code == 0
 
+    def test_an_agent_that_fights_back_is_paused_and_destroyed(self, backend, jar):
+        with started(backend, jar, "sh", "-c", "while :; do kill -9 -1; kill -STOP -1; echo .; done") as agent:
+            assert agent.read()
+            backend.pause(jar)
+            while not agent.is_silent():  # what it had said before
+                agent.read()
+            assert backend.sandboxes() == [Found(jar, State.PAUSED)]
+            backend.resume(jar)
+            assert agent.read()
+            backend.destroy(jar)
+            assert agent.process.wait(PATIENCE) == 128 + signal.SIGKILL
+
     def test_orphans_are_reaped(self, backend, jar):
         shell(backend, jar, "for i in 1 2 3; do (sh -c 'exit 0' &) ; done")
         shell(backend, jar, "until ! grep -l '^State:.Z' /proc/[0-9]*/status; do :; done")

@@ -3,7 +3,7 @@
 from belljar.gateway.events import DnsDenied, FlowAllowed, FlowClosed, FlowDenied
 from belljar.sandbox.ledger import MOST_DESTINATIONS, Destination, Ledger
 
-ADDRESSES = ["203.0.113.10", "2001:db8::10"]
+ADDRESSES = ("203.0.113.10", "2001:db8::10")
 
 
 def allowed(name: str | None, port: int = 443) -> FlowAllowed:

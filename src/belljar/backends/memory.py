@@ -105,8 +105,10 @@ class MemoryBackend:
         """See `Backend`."""
         with self._lock:
             ended = self._world.sandboxes.pop(sandbox, None)
-        for process in ended.commands if ended else ():
-            process.signal(KILLED)
+        if ended is not None:
+            for process in ended.commands:
+                process.signal(KILLED)
+            ended.goes_on.set()
 
     def sandboxes(self) -> list[Found]:
         """See `Backend`."""

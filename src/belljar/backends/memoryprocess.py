@@ -50,9 +50,9 @@ class MemoryProcess:
 
     def read(self) -> bytes:
         """Return more of the standard input; nothing at its end."""
-        ready = select.select([self._streams.stdin, self._woken], [], [])[0]
+        ready = select.select([self._streams.stdin, self._woken.fileno()], [], [])[0]
         self.sandbox.goes_on.wait()
-        if self._woken in ready:
+        if self._woken.fileno() in ready:
             raise _EndedError
         return os.read(self._streams.stdin, _CHUNK)
 

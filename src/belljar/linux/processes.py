@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import resource
 import signal
 from typing import Final
 
@@ -12,6 +13,8 @@ _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_DUMPABLE: Final = 4
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
+_libc = ctypes.CDLL(None, use_errno=True)
+
 
 def get_signal_when_parent_dies(number: signal.Signals) -> None:
     """Have the kernel send us a signal when the thread that started this process ends."""
@@ -21,6 +24,12 @@ def get_signal_when_parent_dies(number: signal.Signals) -> None:
 def keep_memory_private() -> None:
     """Have other processes of the same user keep out: no debugger, no look at our memory, no core dump."""
     prctl(_PR_SET_DUMPABLE, 0)
+
+
+def allow_most_descriptors() -> None:
+    """Raise our own limit on descriptors as far as we may; what we start from then on has it, too."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def restore_signals() -> None:
@@ -48,8 +57,7 @@ def fork_sibling() -> int:
 
 def prctl(option: int, *arguments: int) -> None:
     """Call prctl(2) with up to four numbers. Raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
     four = (ctypes.c_ulong(argument) for argument in (*arguments, 0, 0, 0, 0)[:4])
-    if libc.prctl(option, *four) != 0:
+    if _libc.prctl(option, *four) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

@@ -19,6 +19,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterable
+from functools import cache
 from typing import Final, NamedTuple
 
 from belljar.linux.syscalls import NUMBERS
@@ -105,6 +106,7 @@ _ARCHITECTURES: Final = {
 Block = list[Instruction]
 
 
+@cache
 def program(*, debugger: bool = False, machine: str | None = None) -> bytes:
     """Return the filter, as `bwrap --seccomp` and the kernel read it. Raises UnknownArchitectureError."""
     return b"".join(

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from belljar.backends.interface import Found, GoneError, LostError, MachineError, PathError, State, Wanted
+from belljar.backends.interface import Found, GoneError, LostError, MachineError, PathError, State, Wanted, WantedError
 from belljar.backends.local.backend import LocalBackend
 from belljar.sandbox.spec import Bind, ResourceLimits
 from tests.backends.conformance import PATIENCE, Sealed, run, shell, started
@@ -62,9 +62,11 @@ class TestLocal(Sealed):
         return found
 
     def test_nothing_is_left_of_a_sandbox(self, backend, jar, state):
-        assert self.record(state)["init"][0] in processes_of(state)
-        groups = self.record(state)["groups"]
+        record = self.record(state)
+        around, first, groups = record["around"][0], record["init"][0], record["groups"]
+        assert first in processes_of(state)
         backend.destroy(jar)
+        assert not [process for process in (around, first) if Path(f"/proc/{process}/exe").exists()]
         assert not [group for group in groups if Path(group).exists()]
         assert [path.name for path in state.iterdir()] == [".lock"]
         assert not processes_of(state)
@@ -121,7 +123,7 @@ class TestLocal(Sealed):
             fields = Path(f"/proc/{other.pid}/stat").read_text().rpartition(")")[2].split()
             life = [other.pid, int(fields[19]), record["init"][2]]
             life[part] = f"{life[part]}0" if part == 2 else life[part] + 1
-            (state / "jar/record.json").write_text(json.dumps({**record, "init": life}))
+            (state / "jar/record.json").write_text(json.dumps({**record, "init": life, "around": life}))
             assert backend.sandboxes() == [Found("jar", State.DEAD)]
             backend.destroy("jar")
             assert other.poll() is None
@@ -197,6 +199,14 @@ class TestLocal(Sealed):
         fill = "x=$(head -c {} /dev/zero | tr '\\0' x); echo ${{#x}}"
         assert shell(backend, "jar", fill.format(10_000_000)) == "10000000\n"
         assert shell(backend, "jar", fill.format(300_000_000)) == ""
+
+    def test_no_sandbox_is_shown_the_state(self, backend, jar, state, place):
+        (place / "link").symlink_to(state)
+        for shown in (state, state / "jar", state.parent, place / "link"):
+            for wanted in (Wanted(workdir=shown), Wanted(binds=(Bind(shown, Path("/shown"), writable=False),))):
+                with pytest.raises(WantedError):
+                    backend.create("other", wanted)
+        assert backend.sandboxes() == [Found(jar, State.RUNNING)]
 
     def test_a_path_into_the_state_is_no_name(self, backend, jar):
         for name in ("jar/work", "..", ".lock", ""):

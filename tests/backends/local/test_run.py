@@ -3,9 +3,11 @@
 import json
 import os
 import pty
+import resource
 import signal
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,11 @@ def test_no_capability_no_new_privileges_a_filter(cli):
     assert (lines["NoNewPrivs"], lines["Seccomp"]) == ("1", "2")
 
 
+def test_signals_are_as_in_any_program(cli):
+    masks = cli.run("--", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status").stdout.split()[1::2]
+    assert [int(mask, 16) for mask in masks] == [0, 0]
+
+
 def test_the_agent_is_nobody_special_to_the_host(cli):
     """Whatever it is inside, files that only root may read stay unread."""
     assert cli.run("--", "id", "-u").stdout.strip() != "0"
@@ -133,6 +140,23 @@ def test_host_ports_and_only_those(cli, universe):
     script = f"{fetch} http://host.belljar.internal/; {fetch} http://host.belljar.internal:22/"
     assert cli.run("--host-port", "80", "--", "sh", "-c", script).stdout.split()[0] == "200"
     assert {seen.port for seen in universe.gateway.seen} == {80}
+
+
+MANY_CONNECTIONS = """
+import resource, socket
+print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+ours = [socket.create_connection(("plain.test", 80), 10) for _ in range(90)]
+for one in ours:
+    one.sendall(b"GET / HTTP/1.1\\r\\nHost: plain.test\\r\\n\\r\\n")
+print(sum(one.recv(12) == b"HTTP/1.1 200" for one in ours))
+"""
+
+
+def test_the_limit_on_descriptors_is_the_commands_and_not_that_of_its_connections(cli):
+    limited = partial(resource.setrlimit, resource.RLIMIT_NOFILE, (128, 4096))
+    words = ("--allow", "plain.test", "--", "python3", "-c", MANY_CONNECTIONS)
+    inside = cli.start(*words, stdout=subprocess.PIPE, preexec_fn=limited)
+    assert inside.communicate(timeout=60)[0].split() == ["128", "90"]
 
 
 def test_binds(cli):

@@ -201,9 +201,9 @@ def _listeners(counts: dict[str, int], descriptors: list[int]) -> Listeners:
 
 
 def _end(record: Record) -> None:
-    """End the first process: the kernel ends all others before it is gone."""
+    """End the process around the sandbox: the kernel ends all others before it is gone."""
     with suppress(ProcessLookupError):
-        process = record.init.hold()
+        process = record.around.hold()
         try:
             signal.pidfd_send_signal(process, signal.SIGKILL)
             if not has_ended(process, _SECONDS_TO_END):

@@ -30,18 +30,19 @@ from belljar.backends.local.records import Record
 from belljar.linux import cgroups, seccomp
 from belljar.linux.descriptors import is_readable
 from belljar.linux.lives import has_ended
-from belljar.linux.namespaces import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUSER, setns
+from belljar.linux.namespaces import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, setns
 from belljar.linux.privileges import drop_capabilities, forbid_new_privileges, install_filter
 from belljar.linux.processes import keep_memory_private, restore_signals
 
 _NS_GET_USERNS: Final = 0xB701
+_NS_GET_PARENT: Final = 0xB702
 _NAMESPACES: Final = {
     "mnt": CLONE_NEWNS,
     "net": CLONE_NEWNET,
     "cgroup": 0x02000000,
     "uts": 0x04000000,
     "ipc": 0x08000000,
-    "pid": 0x20000000,
+    "pid": CLONE_NEWPID,
 }
 _SHELL: Final = bubblewrap.EXEC[0]
 _EXIT_NOT_EXECUTED: Final = 125
@@ -92,19 +93,24 @@ def start(record: Record, command: Command, streams: Sequence[int], keep: Sequen
 
 
 def send_all(record: Record, number: int) -> None:
-    """Send a signal to every process inside but the first, in one step that nobody can outrun by forking.
+    """Send a signal to every process inside, in one step that nobody can outrun by forking. Raises GoneError.
 
-    Raises GoneError, LostError.
+    It is sent from the PID namespace around the sandbox's, where no signal from inside can reach the sender.
     """
-    enter(record)
+    process, outer = _hold(record)
+    inner = os.open(f"/proc/{record.init.pid}/ns/pid", os.O_RDONLY)
+    if has_ended(process):
+        raise GoneError("the sandbox has just ended")
+    around = fcntl.ioctl(inner, _NS_GET_PARENT)
+    _become_outer_root(record, outer)
+    setns(around, CLONE_NEWPID)
     child = os.fork()
     if child == 0:
         try:
             os.kill(-1, number)
         finally:
             os._exit(0)
-    if os.waitpid(child, 0)[1] != 0:
-        raise LostError("the process that was to send a signal was ended from inside")
+    os.waitpid(child, 0)
 
 
 def _hold(record: Record) -> tuple[int, int]:

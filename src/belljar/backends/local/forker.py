@@ -10,6 +10,7 @@ nobody else makes or looks for sandboxes there. It ends when its server does; sa
 """
 
 import fcntl
+import gc
 import os
 import selectors
 import signal
@@ -27,6 +28,7 @@ from belljar.backends.local import entering, insidefiles, making
 from belljar.backends.local.records import Records
 from belljar.backends.local.talking import Request, receive_request, reply, reply_error
 from belljar.gateway.listeners import Listeners
+from belljar.linux import seccomp
 from belljar.linux.processes import inherit_orphans
 from belljar.sandbox.arming import ArmingError, arm_here
 
@@ -215,6 +217,9 @@ def main() -> None:
         forker = Forker(control, state)
         _lock(state)
         inherit_orphans()
+        for debugger in (False, True):
+            seccomp.program(debugger=debugger)  # remembered, so that no command has to wait for it
+        gc.freeze()  # what is never collected need not be copied in every process that we fork
     except Exception as error:  # noqa: BLE001 - whatever it is, the server is told
         reply_error(control, error)
         return

@@ -35,7 +35,6 @@ class Launched:
         self._channel = channel
         self._failures = failures
         self._status = os.fdopen(status)
-        self._init: int | None = None
         self._has_ended = False
 
     def join(self, groups: Iterable[Path]) -> None:
@@ -64,9 +63,7 @@ class Launched:
     def go(self) -> None:
         """Start the command. Raises LaunchError."""
         self._channel.send(staging.GO)
-        if first := self._status.readline():
-            self._init = json.loads(first)["child-pid"]
-        else:
+        if not self._status.readline():
             raise self._failed()
 
     def descriptor(self) -> int:
@@ -79,30 +76,14 @@ class Launched:
         with suppress(OSError, IndexError):
             os.kill(_children(_children(self._process)[0])[0], number)
 
-    def leave(self) -> int:
-        """Let a sandbox that outlives us go on by itself, and return its first process.
-
-        All that is left out here is bubblewrap's own process, which would wait for the end.
-        """
-        os.kill(self._process, signal.SIGKILL)
-        os.waitpid(self._process, 0)
-        self.close()
-        os.close(self._failures)
-        return self.first_process
-
-    @property
-    def first_process(self) -> int:
-        """The first process inside, once it was told to go."""
-        if self._init is None:
-            raise LaunchError("the sandbox has not been started")
-        return self._init
+    def processes(self) -> tuple[int, int]:
+        """Return bubblewrap's own process, whose end is the end of all, and the first one inside. It was told to go."""
+        return self._process, _children(self._process)[0]
 
     def kill(self) -> None:
         """End everything inside at once."""
-        with suppress(ProcessLookupError):
-            if self._plan.outlives_maker and self._init is not None:
-                os.kill(self._init, signal.SIGKILL)
-            elif not self._has_ended:
+        if not self._has_ended:
+            with suppress(ProcessLookupError):
                 os.kill(self._process, signal.SIGKILL)
 
     def wait(self) -> int:

@@ -38,6 +38,9 @@ def make(records: Records, sandbox: str, wanted: Wanted) -> Listeners:
     """Make a sandbox. Raises WantedError, MachineError."""
     if wanted.image is not None:
         raise WantedError("the local backend runs no images; leave the image out, or choose another backend")
+    for shown in (wanted.workdir, *(bind.source for bind in wanted.binds)):
+        if shown is not None and records.overlaps(shown):
+            raise WantedError(f"{shown} has to do with the state of all sandboxes, and no agent may see that")
     directory = records.begin(sandbox)
     try:
         return _Making(records, sandbox, wanted, directory).make()
@@ -106,15 +109,16 @@ class _Making:
         except BaseException:
             launched.kill()
             raise
-        launched.leave()
+        launched.close()
         if launched.listeners is None:
             raise LostError("the sandbox has no doors")
         return launched.listeners
 
     def _record(self, launched: Launched, spec: Spec, groups: "_Groups") -> Record:
-        init = launched.first_process
+        around, init = launched.processes()
         environment = {"PATH": _PATH, "HOME": str(self._home), "TMPDIR": "/tmp", "BELLJAR": "1"}  # noqa: S108 - inside
         return Record(
+            around=Life.of(around),
             init=Life.of(init),
             network=Path(f"/proc/{init}/ns/net").stat().st_ino,
             is_stand_in=self._identity.is_stand_in,

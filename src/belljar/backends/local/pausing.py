@@ -1,15 +1,13 @@
 """A sandbox is paused: its processes stop where they are.
 
 Where it has a control group that can be frozen, they do not even notice. Elsewhere every process gets a signal that
-none can refuse. The first one, which takes no signals from inside, gets it from us, and last: by its state anybody can
-tell that a sandbox is paused. (A process that had stopped itself before is set going by `resume`, too.)
+none can refuse, the first one included: that one takes no signals from inside, so by its state anybody can tell that a
+sandbox is paused. (A process that had stopped itself before is set going by `resume`, too.)
 """
 
-import os
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +20,7 @@ _SECONDS: Final = 10.0
 _PAUSE: Final = 0.001
 
 SendAll = Callable[[int], None]
-"""Sends a signal to every process inside but the first."""
+"""Sends a signal to every process inside."""
 
 
 def pause(record: Record, send_all: SendAll) -> None:
@@ -52,10 +50,6 @@ def _switch(record: Record, send_all: SendAll, *, paused: bool) -> None:
         return
     number = signal.SIGSTOP if paused else signal.SIGCONT
     send_all(number)
-    with suppress(ProcessLookupError):
-        first = record.init.hold()
-        signal.pidfd_send_signal(first, number)
-        os.close(first)
     deadline = time.monotonic() + _SECONDS
     while is_paused(record) is not paused:
         if time.monotonic() > deadline:

@@ -23,8 +23,11 @@ _RECORD: Final = "record.json"
 class Record:
     """What it takes to enter a sandbox as one of its own processes."""
 
+    around: Life
+    """Bubblewrap's own process, the first of a PID namespace around the sandbox's: its end is the end of all."""
+
     init: Life
-    """Its first process: it lives as long as this one does."""
+    """The sandbox's first process."""
 
     network: int
     """The inode of its network namespace."""
@@ -44,7 +47,7 @@ class Record:
     def from_data(cls, data: dict[str, Any]) -> Self:
         """Return a record from what `asdict` made of it, here or in a later version. Raises TypeError, KeyError."""
         known = {field.name: data[field.name] for field in fields(cls) if field.name in data}
-        return cls(**{**known, "init": Life(*data["init"])})
+        return cls(**{**known, "around": Life(*data["around"]), "init": Life(*data["init"])})
 
 
 class Records:
@@ -67,6 +70,11 @@ class Records:
     def label(self) -> str:
         """What tells this directory's sandboxes from those of others, where the kernel shows them side by side."""
         return f"{zlib.crc32(os.fsencode(self._state.resolve())):08x}"
+
+    def overlaps(self, path: Path) -> bool:
+        """Tell whether a path leads to the state, or has it somewhere below."""
+        state, shown = self._state.resolve(), path.resolve()
+        return state.is_relative_to(shown) or shown.is_relative_to(state)
 
     def directory(self, sandbox: str) -> Path:
         """Return where things of a sandbox are kept. Raises GoneError for what is no name."""

@@ -12,6 +12,7 @@ from belljar.backends.local.launching import Launched, launch
 from belljar.backends.local.limiting import enforce
 from belljar.backends.local.staging import Plan
 from belljar.gateway.settings import Settings
+from belljar.linux.processes import allow_most_descriptors
 from belljar.policy import CompiledPolicy, Mode
 from belljar.sandbox.homes import home_inside
 from belljar.sandbox.ledger import Ledger
@@ -103,6 +104,7 @@ class _Life:
         from belljar.gateway.observing import Observer  # noqa: PLC0415
         from belljar.gateway.resolver import Resolver  # noqa: PLC0415
 
+        allow_most_descriptors()  # the command has been forked, and keeps the limit that it was given
         gateway = Gateway(self._loop, Resolver(self._loop, network.settings.resolvers), network.settings)
         gateway.open(Jar("local", network.policy, Observer("local", audit=network.ledger)), listeners)
         try:

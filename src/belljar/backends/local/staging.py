@@ -109,8 +109,9 @@ def _become(plan: Plan, channel: socket.socket, status: int) -> None:
     os.setresuid(0, 0, 0)
     source = source or _stage(plan)
     listeners = arm_here(udp=plan.udp) if plan.sealed else None
+    _hand_over_to_first_process()
     if not plan.outlives_maker:
-        _hand_over_to_first_process()
+        get_signal_when_parent_dies(signal.SIGKILL)
     channel.send(os.fsencode(Path("/proc/self").readlink()))  # who we are to our parent, in whose namespace /proc is
     if listeners is not None:
         with closing(listeners):
@@ -153,7 +154,6 @@ def _hand_over_to_first_process() -> None:
     unshare(CLONE_NEWPID)
     if fork_sibling() != 0:
         os._exit(0)
-    get_signal_when_parent_dies(signal.SIGKILL)
     os.setsid()
 
 
