@@ -206,7 +206,7 @@ def test_a_policy_is_acknowledged_with_its_generation_and_outlives_the_worker(un
     with served(universe, workers, "a", PLAIN) as a:
         with a.connect("plain.test", ECHO) as cut:
             assert says(cut, HELLO) == HELLO
-            assert workers.flows("a")[0].name == "plain.test"
+            assert workers.flows("a")[0].flow.name == "plain.test"
             assert workers.change_policy("a", policy(OTHER, generation=2)) == Acknowledgement(2, flows_cut=1)
             assert says(cut, HELLO) == b""
         kill(workers, 0)
@@ -332,8 +332,9 @@ def test_what_the_workers_know_is_gathered(universe, workers):
         assert workers.denials("b") == []
         with b.connect("plain.test", ECHO) as connection:
             assert says(connection, HELLO) == HELLO
-            [flow] = workers.flows("b")
+            [(flow, bytes_up, bytes_down, _)] = workers.flows("b")
             assert (flow.name, flow.port, flow.protocol) == ("plain.test", ECHO, Protocol.TCP)
+            assert bytes_up == bytes_down == len(HELLO)
             numbers = read_exposition(workers.metrics())
             live = {sandbox: numbers["belljar_flows_live", frozenset({("sandbox", sandbox)})] for sandbox in ("a", "b")}
             assert live == {"a": 0, "b": 1}

@@ -5,17 +5,23 @@ from collections.abc import Callable
 from belljar.gateway.dialing import DeniedError
 from belljar.gateway.door import Door
 from belljar.gateway.events import Ending
-from belljar.gateway.jar import LiveFlow
+from belljar.gateway.jar import Carried, LiveFlow
 from belljar.policy import Flow, Verdict
 
 
 class Account:
     """A flow that was allowed, until it is closed."""
 
-    def __init__(self, door: Door, flow: Flow, cut: Callable[[Verdict], None], end: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        door: Door,
+        flow: Flow,
+        cut: Callable[[Verdict], None],
+        end: Callable[[], None],
+        carried: Callable[[], Carried],
+    ) -> None:
         self._jar, self._clock = door.jar, door.loop.clock
-        self._started = self._clock()
-        self._live = LiveFlow(flow, cut, end)
+        self._live = LiveFlow(flow, self._clock(), cut, end, carried)
         self._is_told = False
         self._jar.flows.add(self._live)
         if flow.name is not None:
@@ -49,10 +55,10 @@ class Account:
         if self.flow.name is not None:
             self._jar.names.release(self.flow.name)
 
-    def tell_closed(self, how: Ending, bytes_up: int, bytes_down: int, error: str | None) -> None:
+    def tell_closed(self, how: Ending, carried: Carried, error: str | None) -> None:
         """Have it on record how the flow ended."""
-        seconds = self._clock() - self._started
+        seconds = self._clock() - self._live.started
         if error is None:
-            self._jar.observer.flow_closed(self.flow, bytes_up, bytes_down, seconds, how)
+            self._jar.observer.flow_closed(self.flow, *carried, seconds, how)
         else:
-            self._jar.observer.flow_failed(self.flow, bytes_up, bytes_down, seconds, error)
+            self._jar.observer.flow_failed(self.flow, *carried, seconds, error)

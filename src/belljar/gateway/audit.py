@@ -16,6 +16,7 @@ import select
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import lru_cache
 from json.encoder import encode_basestring_ascii
 from typing import Final, Literal
 
@@ -25,6 +26,7 @@ from belljar.gateway.loop import Loop
 QUEUE_LINES: Final = 4096
 
 _FLUSH_SECONDS: Final = 1.0
+_REMEMBERED_VALUES: Final = 1024  # most of what is told has been told before
 _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _TEMPLATES: Final = {
     kind: f'{{"v":{VERSION},"time":"%s","event":"{name}","sandbox":%s'
@@ -72,7 +74,8 @@ class AuditLog:
         if self._queue and not self._make_room():
             self._unreported += 1
             return False
-        self._report_loss()
+        if self._unreported:
+            self._report_loss()
         self._queue.append(self._line(sandbox, event))
         self.flush()
         return True
@@ -135,10 +138,11 @@ async def keep_flushed(loop: Loop, log: AuditLog) -> None:
         log.flush()
 
 
-def _to_json(value: str | float | list[str] | None) -> str:
+@lru_cache(_REMEMBERED_VALUES, typed=True)
+def _to_json(value: str | float | tuple[str, ...] | None) -> str:
     if isinstance(value, str):
         # DEL is the one control character that JSON leaves alone.
         return encode_basestring_ascii(value).replace("\x7f", "\\u007f")
-    if isinstance(value, list):
+    if isinstance(value, tuple):
         return f"[{','.join(map(_to_json, value))}]"
     return "null" if value is None else repr(value)

@@ -2,12 +2,12 @@
 
 Theory of operation
 -------------------
-The upstream connection is made first and its bytes flow to the client at once, so that servers that speak first can.
-The client's own first bytes are held back until they have been read: a server name in TLS or a Host in HTTP that
-differs from the name that was decided ends the connection, and nothing of it has reached the server but, at most, a
-part of a line that no server can act on. The second hello of a TLS client is held to the same, if the server asks for
-one (`retrying`). HTTP in plain text goes on request by request (`http`); everything else is joined by a `Relay` and
-costs no coroutine any more.
+The upstream connection is made first, and unless the client has spoken by then, the server's bytes flow to it at once,
+so that servers that speak first can. The client's own first bytes are held back until they have been read: a server
+name in TLS or a Host in HTTP that differs from the name that was decided ends the connection, and nothing of it has
+reached the server but, at most, a part of a line that no server can act on. The second hello of a TLS client is held to
+the same, if the server asks for one (`retrying`). HTTP in plain text goes on request by request (`http`); everything
+else is joined by a `Relay` and costs no coroutine any more.
 
 From the first "yes" on, the flow is among the sandbox's live flows, and a change of policy can cut it at any time.
 """
@@ -23,6 +23,7 @@ from belljar.gateway.events import Ending
 from belljar.gateway.firstbytes import FirstBytes, FirstBytesReader, HttpClient, OtherClient, TlsClient
 from belljar.gateway.fronts import TRANSPARENT, Front
 from belljar.gateway.http import AnyHead, HttpRelay
+from belljar.gateway.jar import Carried
 from belljar.gateway.loop import Cancelled
 from belljar.gateway.refusing import end_with, last_words
 from belljar.gateway.relay import Relay
@@ -59,7 +60,7 @@ class _Carriage:
     def __init__(self, door: Door, client: Stream, flow: Flow, front: Front) -> None:
         self._door, self._client, self._front = door, client, front
         self._task = door.loop.current
-        self._account = Account(door, flow, self._cut, lambda: self.end("cut"))
+        self._account = Account(door, flow, self._cut, lambda: self.end("cut"), self._carried)
         self._said: FirstBytes | None = None
         self._relay: Relay | None = None
         self._http: HttpRelay | None = None
@@ -73,12 +74,12 @@ class _Carriage:
         """Connect, look and join. Raises DeniedError and OSError."""
         self._said = said
         relay = await self._connect()
-        await self._client.write(self._front.connected)
-        self._told_client = bool(self._front.connected)
+        if self._front.connected:
+            await self._client.write(self._front.connected)
+            self._told_client = True
         if said is not None:
             unpassed = said.received
         else:
-            relay.down.start()
             said, unpassed = await self._listen(relay)
             self._said = said
         self._account.update(claimed_by(self._account.flow, said))
@@ -103,8 +104,13 @@ class _Carriage:
     async def _listen(self, relay: Relay) -> tuple[FirstBytes, bytes]:
         """Read what the client says first, and pass on what may be before it is complete; return what may not."""
         reader = FirstBytesReader()
-        while (said := reader.feed(await self._client.read())) is None and reader.is_harmless:
+        data = self._client.read_now()
+        said = reader.feed(data) if data is not None else None
+        if said is None:  # it may wait for the server to speak first
+            relay.down.start()
+        while said is None and reader.is_harmless:
             await _pass_on(relay, reader.take())
+            said = reader.feed(await self._client.read())
         if said is None:  # half a sentence, which is held back, and so has to be complete before long
             jar = self._door.jar
             with jar.handshake(), self._door.loop.timeout(jar.limits.first_bytes_seconds):
@@ -132,7 +138,8 @@ class _Carriage:
                 second = await read_second_hello(self._client, said)
                 self._account.update(claimed_by(self._account.flow, second))
                 behind = second.received
-        await _pass_on(relay, behind)
+        if behind:
+            await _pass_on(relay, behind)
         relay.down.start()
         self._join(relay, said)
 
@@ -203,8 +210,10 @@ class _Carriage:
         self._client.reset()
         if self._task is not None and not self._task.done:
             self._task.cancel()
-        up, down = (relay.up.bytes, relay.down.bytes) if relay is not None else (0, 0)
-        self._account.tell_closed(how, up, down, self._error)
+        self._account.tell_closed(how, self._carried(), self._error)
+
+    def _carried(self) -> Carried:
+        return Carried(self._relay.up.bytes, self._relay.down.bytes) if self._relay is not None else Carried()
 
 
 async def _pass_on(relay: Relay, data: bytes) -> None:

@@ -1,6 +1,5 @@
 """What a client's first bytes claim about its destination. A claim can narrow a grant, never widen one."""
 
-from dataclasses import replace
 from typing import Final
 
 from belljar.gateway.dialing import DeniedError
@@ -31,7 +30,7 @@ def claimed_by(flow: Flow, said: FirstBytes) -> Flow:
     if isinstance(said, TlsClient):
         if isinstance(said.hello, Refuse):
             raise DeniedError(unreadable(flow, said.hello))
-        return replace(flow, claimed=said.hello.server_name)
+        return flow._replace(claimed=said.hello.server_name)
     if isinstance(said, HttpClient):
         return claimed_by_request(flow, said.head)
     if said.received.startswith(_PROXY_PROTOCOL):
@@ -48,9 +47,9 @@ def claimed_by_request(flow: Flow, head: RequestHead | Http2Preface | Refuse) ->
     if head.form is TargetForm.AUTHORITY:
         raise DeniedError(_refused(flow, _TUNNEL))
     if flow.name is None:
-        return replace(flow, claimed=head.host if isinstance(head.host, str) else None)
+        return flow._replace(claimed=head.host if isinstance(head.host, str) else None)
     same_port = head.port is None or head.port == flow.port
-    return replace(flow, claimed=str(head.host) if same_port else f"{head.host}:{head.port}")
+    return flow._replace(claimed=str(head.host) if same_port else f"{head.host}:{head.port}")
 
 
 def unreadable(flow: Flow, refusal: Refuse) -> Verdict:

@@ -4,9 +4,7 @@ The name is resolved here and nowhere else, the policy is asked again with what 
 passed is what is dialled. Nothing that the client said about addresses plays a part, so there is nothing to rebind.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final, Literal
 
@@ -48,7 +46,7 @@ class Dialler:
         flow = await self._settle(jar, flow)
         if flow.name in HOST_NAMES:
             return flow, await connect_any(self._loop, _HOST_ADDRESSES, port)
-        with self._timed(jar, "dial"):
+        with _Timed(self._loop, jar, "dial"):
             return flow, await self.upstream.connect(flow, port)
 
     async def addresses_for_datagrams(self, jar: Jar, flow: Flow) -> tuple[Flow, Sequence[Address]]:
@@ -66,21 +64,14 @@ class Dialler:
                 if not jar.admits_name(jar.decide(flow)):
                     raise OSError(f"too many names were asked for beside {flow.name}")
                 if not self.upstream.resolves(flow.name):
-                    with self._timed(jar, "resolve"):
-                        flow = replace(flow, addresses=(await self._resolver.resolve(flow.name)).addresses)
+                    with _Timed(self._loop, jar, "resolve"):
+                        flow = flow._replace(addresses=(await self._resolver.resolve(flow.name)).addresses)
             verdict = jar.decide(flow)
             if not verdict.allowed:
                 raise DeniedError(verdict)
-        await self._keep_from_proxy(jar, flow)
+        if self.upstream.has_proxy:
+            await self._keep_from_proxy(jar, flow)
         return flow
-
-    @contextmanager
-    def _timed(self, jar: Jar, step: Literal["resolve", "dial"]) -> Iterator[None]:
-        started = self._loop.clock()
-        try:
-            yield
-        finally:
-            jar.observer.took(step, self._loop.clock() - started)
 
     async def _keep_from_proxy(self, jar: Jar, flow: Flow) -> None:
         """Deny what would end at the upstream proxy, which goes wherever it is asked to."""
@@ -88,3 +79,18 @@ class Dialler:
         if await self.upstream.leads_to_proxy(flow, host_addresses):
             culprit = "the upstream proxy, which is for the gateway alone"
             raise DeniedError(Verdict(Action.DENY, Reason.RESERVED_ADDRESS, None, flow, culprit))
+
+
+class _Timed:
+    """A block whose time is taken, whatever comes of it."""
+
+    __slots__ = ("_jar", "_loop", "_started", "_step")
+
+    def __init__(self, loop: Loop, jar: Jar, step: Literal["resolve", "dial"]) -> None:
+        self._loop, self._jar, self._step = loop, jar, step
+
+    def __enter__(self) -> None:
+        self._started = self._loop.clock()
+
+    def __exit__(self, *_: object) -> None:
+        self._jar.observer.took(self._step, self._loop.clock() - self._started)

@@ -56,7 +56,7 @@ class FlowAllowed(NamedTuple):
 
     protocol: str | None
     name: str | None
-    addresses: list[str]
+    addresses: tuple[str, ...]
     port: int | None
     claimed: str | None
     reason: str
@@ -68,7 +68,7 @@ class FlowDenied(NamedTuple):
 
     protocol: str | None
     name: str | None
-    addresses: list[str]
+    addresses: tuple[str, ...]
     port: int | None
     claimed: str | None
     reason: str
@@ -81,7 +81,7 @@ class FlowClosed(NamedTuple):
 
     protocol: str | None
     name: str | None
-    addresses: list[str]
+    addresses: tuple[str, ...]
     port: int | None
     how: Ending
     error: str | None

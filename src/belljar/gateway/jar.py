@@ -1,10 +1,9 @@
 """One sandbox as the gateway sees it: its policy, its names, its live flows, its limits, and what it has tried."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from belljar.gateway.budget import Budget, Share
 from belljar.gateway.events import Limit
@@ -48,19 +47,35 @@ class LimitError(OSError):
     """A limit of the sandbox is reached; it has been noted already."""
 
 
+class Carried(NamedTuple):
+    """How many bytes a flow has carried so far, from the sandbox and to it."""
+
+    up: int = 0
+    down: int = 0
+
+
 class LiveFlow:
     """A flow that was allowed and is still open."""
 
-    __slots__ = ("cut", "end", "flow")
+    __slots__ = ("carried", "cut", "end", "flow", "started")
 
-    def __init__(self, flow: Flow, cut: Callable[[Verdict], None], end: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        started: float,
+        cut: Callable[[Verdict], None],
+        end: Callable[[], None],
+        carried: Callable[[], Carried],
+    ) -> None:
         self.flow = flow
+        self.started = started
         self.cut = cut
         self.end = end
+        self.carried = carried
 
     def let_go(self) -> None:
         """Forget who could be asked to cut or to end the flow: it has ended."""
-        self.cut, self.end = _nothing, _nothing
+        self.cut, self.end, self.carried = _nothing, _nothing, Carried
 
 
 def _nothing(*_: object) -> None:
@@ -103,9 +118,9 @@ class Jar:
     def admit_connection(self) -> bool:
         """Tell whether the sandbox may have one more connection, and count it until `connection_ended`."""
         if self.connections >= self.limits.connections:
-            return self._refuse("connections")
+            return self.refuse("connections")
         if not self.descriptors.take(_DESCRIPTORS_PER_CONNECTION):
-            return self._refuse("descriptors")
+            return self.refuse("descriptors")
         self.connections += 1
         return True
 
@@ -114,28 +129,13 @@ class Jar:
         self.connections -= 1
         self.descriptors.give_back(_DESCRIPTORS_PER_CONNECTION)
 
-    @contextmanager
-    def handshake(self) -> Iterator[None]:
-        """Count a connection whose destination is not settled yet. Raises LimitError."""
-        if self.handshakes >= self.limits.handshakes:
-            self._refuse("handshakes")
-            raise LimitError("too many connections whose destination is not settled")
-        self.handshakes += 1
-        try:
-            yield
-        finally:
-            self.handshakes -= 1
+    def handshake(self) -> "_Handshake":
+        """Count a connection whose destination is not settled yet, for the length of a block. Raises LimitError."""
+        return _Handshake(self)
 
-    @contextmanager
-    def dialling(self) -> Iterator[None]:
-        """Account for what it takes to make a connection. Raises LimitError."""
-        if not self.descriptors.take(_MORE_TO_DIAL):
-            self._refuse("descriptors")
-            raise LimitError("no more descriptors")
-        try:
-            yield
-        finally:
-            self.descriptors.give_back(_MORE_TO_DIAL)
+    def dialling(self) -> "_Dialling":
+        """Account for what it takes to make a connection, for the length of a block. Raises LimitError."""
+        return _Dialling(self)
 
     def decide(self, flow: Flow) -> Verdict:
         """Decide a flow by the policy of this moment."""
@@ -151,7 +151,7 @@ class Jar:
         """Tell whether an allowed name may be looked up: under a wildcard, only so many different ones may."""
         if self.policy is None or self.wildcards.admits(self.policy, verdict):
             return True
-        return self._refuse("names_under_wildcard")
+        return self.refuse("names_under_wildcard")
 
     def change_policy(self, policy: CompiledPolicy) -> int:
         """Put a new policy in force; return how many live flows were cut because it denies them."""
@@ -179,6 +179,43 @@ class Jar:
         except Exception as error:  # noqa: BLE001 - see above
             self.observer.bug_found(error)
 
-    def _refuse(self, limit: Limit) -> bool:
+    def refuse(self, limit: Limit) -> bool:
+        """Take note that a limit was reached; return False, for whoever asked whether there is room."""
         self.observer.limit_reached(limit)
         return False
+
+
+class _Handshake:
+    """A block during which a connection's destination is being settled."""
+
+    __slots__ = ("_jar",)
+
+    def __init__(self, jar: Jar) -> None:
+        self._jar = jar
+
+    def __enter__(self) -> None:
+        jar = self._jar
+        if jar.handshakes >= jar.limits.handshakes:
+            jar.refuse("handshakes")
+            raise LimitError("too many connections whose destination is not settled")
+        jar.handshakes += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._jar.handshakes -= 1
+
+
+class _Dialling:
+    """A block during which a connection is being made."""
+
+    __slots__ = ("_jar",)
+
+    def __init__(self, jar: Jar) -> None:
+        self._jar = jar
+
+    def __enter__(self) -> None:
+        if not self._jar.descriptors.take(_MORE_TO_DIAL):
+            self._jar.refuse("descriptors")
+            raise LimitError("no more descriptors")
+
+    def __exit__(self, *_: object) -> None:
+        self._jar.descriptors.give_back(_MORE_TO_DIAL)

@@ -180,11 +180,21 @@ class Loop:
         return self._watch_fd(source.fileno())
 
     def unwatch(self, source: HasFileno) -> None:
-        """Forget a descriptor that is about to be closed."""
+        """Forget a descriptor, whoever else may hold what it stands for."""
         fd = source.fileno()
-        if (watch := self._watches.pop(fd, None)) is not None:
+        if self.forget(fd):
             self._epoll.unregister(fd)
-            watch.on_readable = watch.on_writable = watch.on_error = None
+
+    def forget(self, fd: int) -> bool:
+        """Forget a descriptor that nobody else holds and that is closed next, which makes the kernel forget it, too.
+
+        Tell whether it was known.
+        """
+        watch = self._watches.pop(fd, None)
+        if watch is None:
+            return False
+        watch.on_readable = watch.on_writable = watch.on_error = None
+        return True
 
     def _watch_fd(self, fd: int) -> Watch:
         self._epoll.register(fd, _BOTH)

@@ -5,11 +5,10 @@ refused messages beyond a generous rate are skipped, and of a limit that is hit 
 ten seconds. Both lines say how many were left out.
 """
 
-import logging
 import time
-import traceback
 from collections import defaultdict, deque
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol
 
@@ -35,6 +34,7 @@ from belljar.gateway.events import (
 )
 from belljar.gateway.metrics import Metric, Metrics
 from belljar.gateway.tokenbucket import TokenBucket
+from belljar.names import Address
 from belljar.policy import CompiledPolicy, Flow, Verdict
 
 KEPT_DENIALS: Final = 1000
@@ -43,6 +43,7 @@ _DENIALS_PER_SECOND: Final = 100
 _DENIALS_AT_ONCE: Final = 1000
 _REPEAT_SECONDS: Final = 10.0
 _SHOWN_ADDRESSES: Final = 8
+_REMEMBERED_DESTINATIONS: Final = 256
 
 
 class Denial(NamedTuple):
@@ -199,6 +200,8 @@ class Observer:
         """A connection was reset because of a bug."""
         self._bugs[()] += 1
         if self._may_tell_denial():
+            import logging  # noqa: PLC0415 - it takes longer than starting a command should, and is hardly ever needed
+
             logging.getLogger(__name__).error("a bug in the gateway, met by %s", self._sandbox, exc_info=error)
             self._write(BugFound(_kind_and_place(error)))
 
@@ -233,12 +236,19 @@ class Observer:
             self._lost["full",] += 1
 
 
-def _destination(flow: Flow) -> tuple[str | None, str | None, list[str], int | None]:
-    return flow.protocol, flow.name, [str(address) for address in flow.addresses[:_SHOWN_ADDRESSES]], flow.port
+def _destination(flow: Flow) -> tuple[str | None, str | None, tuple[str, ...], int | None]:
+    return flow.protocol, flow.name, _shown(flow.addresses), flow.port
+
+
+@lru_cache(_REMEMBERED_DESTINATIONS)
+def _shown(addresses: tuple[Address, ...]) -> tuple[str, ...]:
+    return tuple(map(str, addresses[:_SHOWN_ADDRESSES]))
 
 
 def _kind_and_place(error: BaseException) -> str:
     """Return what is known of an error but for its text, which may quote what a client has sent."""
+    import traceback  # noqa: PLC0415 - see above
+
     place = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}"
 

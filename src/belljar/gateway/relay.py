@@ -70,7 +70,7 @@ class Pump:
             self._resuming = True
             self._relay.loop.call_soon(self._resume)
         finally:
-            if not self._in_pipe:
+            if self._pipe is not None and not self._in_pipe:
                 self._release()
 
     def _wait(self) -> None:
@@ -89,14 +89,14 @@ class Pump:
             return True
         if self._pipe is None:
             self._pipe = self._pipes.borrow()
-        self._in_pipe = os.splice(self._source.fileno(), self._pipe.write_end, PIPE_BYTES, flags=_FLAGS)
+        self._in_pipe = os.splice(self._source.descriptor, self._pipe.write_end, PIPE_BYTES, flags=_FLAGS)
         if not self._in_pipe:
             self._finish()
         return self._in_pipe > 0
 
     def _empty(self) -> None:
         while self._in_pipe and self._pipe is not None:
-            moved = os.splice(self._pipe.read_end, self._sink.fileno(), self._in_pipe, flags=_FLAGS)
+            moved = os.splice(self._pipe.read_end, self._sink.descriptor, self._in_pipe, flags=_FLAGS)
             self._in_pipe -= moved
             self.bytes += moved
 

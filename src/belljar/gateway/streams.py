@@ -26,29 +26,36 @@ _KEEPALIVE: Final = (
 class Stream:
     """A connected TCP socket that belongs to a loop."""
 
-    __slots__ = ("_loop", "_unread", "on_close", "socket", "watch")
+    __slots__ = ("_loop", "_unread", "descriptor", "on_close", "socket", "watch")
 
     def __init__(self, loop: Loop, connected: socket.socket) -> None:
         self._loop = loop
         self.socket = connected
+        self.descriptor = connected.fileno()
+        """-1 when closed."""
         self.watch = loop.watch(connected)
         self.on_close: Callable[[], None] | None = None
         self._unread = b""
 
     def fileno(self) -> int:
         """Return the descriptor, -1 when closed."""
-        return self.socket.fileno()
+        return self.descriptor
 
     async def read(self, size: int = CHUNK) -> bytes:
         """Return what has arrived, at least a byte; nothing at the end of the stream."""
+        while (data := self.read_now(size)) is None:
+            await self._loop.readable(self.watch)
+        return data
+
+    def read_now(self, size: int = CHUNK) -> bytes | None:
+        """Return what has arrived, as `read` does, but do not wait for it: None if there is nothing yet."""
         if self._unread:
             data, self._unread = self._unread, b""
             return data
-        while True:
-            try:
-                return self.socket.recv(size)
-            except BlockingIOError:
-                await self._loop.readable(self.watch)
+        try:
+            return self.socket.recv(size)
+        except BlockingIOError:
+            return None
 
     async def peek(self, size: int) -> bytes:
         """Return what has arrived, as `read` does, and leave it in the socket."""
@@ -81,15 +88,16 @@ class Stream:
 
     def close(self) -> None:
         """Close in an orderly way; what was written still arrives."""
-        if self.socket.fileno() != -1:
-            self._loop.unwatch(self.socket)
+        if self.descriptor != -1:
+            self._loop.forget(self.descriptor)
+            self.descriptor = -1
             self.socket.close()
             if self.on_close is not None:
                 self.on_close()
 
     def reset(self) -> None:
         """Close with a reset, so that the other side cannot take it for an orderly end."""
-        if self.socket.fileno() != -1:
+        if self.descriptor != -1:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             self.close()
 

@@ -10,43 +10,45 @@ from belljar.gateway.carrying import carry
 from belljar.gateway.claims import named_host
 from belljar.gateway.door import Door
 from belljar.gateway.firstbytes import FirstBytes
-from belljar.gateway.origin import Endpoint, is_to, original_destination
+from belljar.gateway.origin import is_to, original_destination
 from belljar.gateway.refusing import deny, first_bytes_within
 from belljar.gateway.streams import Stream
-from belljar.policy import Flow, Reason, Verdict, to_name
+from belljar.policy import Flow, Reason, Verdict
 
 
 async def handle(door: Door, client: Stream) -> None:
     """Serve one redirected connection."""
-    destination = _destination(client)
-    if destination is None:
+    dialled = _dialled(door, client)
+    if dialled is None:
         door.jar.observer.limit_reached("direct_dial")
         client.reset()
         return
-    with door.jar.handshake():
-        flow, verdict, said = await _identify(door, client, destination)
+    flow, verdict, said = await _identify(door, client, dialled)
     if verdict.allowed:
         await carry(door, client, flow, said)
     else:
         await deny(door, client, verdict, said)
 
 
-def _destination(client: Stream) -> Endpoint | None:
+def _dialled(door: Door, client: Stream) -> Flow | None:
     """Return what was dialled; None for a connection that was not redirected, but made to the listener itself."""
     try:
         destination = original_destination(client.socket)
     except OSError:
         return None
-    return None if is_to(client.socket, destination) else destination
-
-
-async def _identify(door: Door, client: Stream, destination: Endpoint) -> tuple[Flow, Verdict, FirstBytes | None]:
     flow = door.flow_to(*destination)
+    if flow.name is None and is_to(client.socket, destination):  # no name has the listener's own address
+        return None
+    return flow
+
+
+async def _identify(door: Door, client: Stream, flow: Flow) -> tuple[Flow, Verdict, FirstBytes | None]:
     verdict = door.decide(flow)
     if verdict.reason is not Reason.NOT_ALLOWED_ADDRESS:
         return flow, verdict, None
-    said = await first_bytes_within(door, client, door.jar.limits.first_bytes_seconds)
+    with door.jar.handshake():
+        said = await first_bytes_within(door, client, door.jar.limits.first_bytes_seconds)
     if (claimed := named_host(said)) is not None:
-        flow = to_name(claimed, destination.port)
+        flow = Flow(claimed, flow.port)
         verdict = door.decide(flow)
     return flow, verdict, said

@@ -16,7 +16,7 @@ from typing import Final
 from belljar.gateway.dialing import DeniedError
 from belljar.gateway.door import Door
 from belljar.gateway.events import Ending
-from belljar.gateway.jar import LiveFlow
+from belljar.gateway.jar import Carried, LiveFlow
 from belljar.gateway.origin import Endpoint
 from belljar.names import Address
 from belljar.policy import Flow, Verdict
@@ -61,8 +61,10 @@ class UdpFlow:
 
     def __init__(self, door: Door, client: Endpoint, asked: Endpoint, flow: Flow, answers: Answers) -> None:
         self._door, self._client, self._asked, self._answers = door, client, asked, answers
-        self._live = LiveFlow(flow, lambda verdict: self._deny(verdict, "cut"), lambda: self.end("cut"))
-        self._started = self._last = door.loop.clock()
+        self._last = door.loop.clock()
+        self._live = LiveFlow(
+            flow, self._last, lambda verdict: self._deny(verdict, "cut"), lambda: self.end("cut"), self._carried
+        )
         self._waiting: list[bytes] = []
         self._upstream: socket.socket | None = None
         self._bytes_up = self._bytes_down = 0
@@ -179,12 +181,15 @@ class UdpFlow:
         if self._upstream is not None:
             loop.unwatch(self._upstream)
             self._upstream.close()
-        measured = self._bytes_up, self._bytes_down, loop.clock() - self._started
+        measured = (*self._carried(), loop.clock() - self._live.started)
         if how == "failed":
             jar.observer.flow_failed(flow, *measured, str(self._error))
         else:
             jar.observer.flow_closed(flow, *measured, how)
         self.on_end()
+
+    def _carried(self) -> Carried:
+        return Carried(self._bytes_up, self._bytes_down)
 
 
 def _connected(addresses: Sequence[Address], port: int) -> socket.socket:

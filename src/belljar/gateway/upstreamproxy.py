@@ -63,6 +63,11 @@ class Upstream:
         self._exceptions = settings.exceptions
         self._proxy_resolves = settings.proxy is not None and settings.proxy_resolves
 
+    @property
+    def has_proxy(self) -> bool:
+        """Whether there is one."""
+        return self._proxy is not None
+
     def resolves(self, name: str) -> bool:
         """Tell whether a name is left to the proxy, and so must not be resolved here."""
         return self._proxy_resolves and not self._exceptions.cover_name(name)

@@ -4,7 +4,6 @@ A policy is compiled again where it is used. What its presets mean was found out
 once; so the answers go along.
 """
 
-from dataclasses import asdict
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
@@ -52,7 +51,7 @@ def _entry_from_data(data: list[Any]) -> PresetEntry:
 
 def flow_to_data(flow: Flow) -> dict[str, Any]:
     """Return a flow as plain data."""
-    return asdict(flow) | {"addresses": [str(address) for address in flow.addresses]}
+    return flow._asdict() | {"addresses": [str(address) for address in flow.addresses]}
 
 
 def flow_from_data(data: dict[str, Any]) -> Flow:

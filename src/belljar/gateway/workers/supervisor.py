@@ -38,6 +38,15 @@ class Acknowledgement(NamedTuple):
     flows_cut: int
 
 
+class OpenFlow(NamedTuple):
+    """A live flow, and what it has carried so far."""
+
+    flow: Flow
+    bytes_up: int
+    bytes_down: int
+    seconds: float
+
+
 class Workers:
     """Worker processes. Any thread may call any method; each returns when a worker has done what it says.
 
@@ -105,9 +114,9 @@ class Workers:
         """Return the latest denials of a sandbox, the newest first, as far as its worker remembers."""
         return [Denial(*denial) for denial in self._ask_about(sandbox, "denials")]
 
-    def flows(self, sandbox: str) -> list[Flow]:
+    def flows(self, sandbox: str) -> list[OpenFlow]:
         """Return the live flows of a sandbox."""
-        return [flow_from_data(flow) for flow in self._ask_about(sandbox, "flows")]
+        return [OpenFlow(flow_from_data(flow), *measured) for flow, *measured in self._ask_about(sandbox, "flows")]
 
     def metrics(self) -> str:
         """Return the numbers of all sandboxes as Prometheus reads them."""

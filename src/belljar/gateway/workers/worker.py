@@ -4,7 +4,6 @@ It is asked one thing after the other, and answers each with `{"answer": …}`, 
 nothing. Anything unexpected ends it: the supervisor will start another one. It also ends when the supervisor does.
 """
 
-import resource
 import socket
 import sys
 from collections.abc import Callable
@@ -25,7 +24,7 @@ from belljar.gateway.workers.channel import Channel, Message
 from belljar.gateway.workers.data import flow_to_data, policy_from_data, settings_from_data
 from belljar.gateway.workers.namememory import NameMemory
 from belljar.linux.descriptors import adopt
-from belljar.linux.processes import get_signal_when_parent_dies, keep_memory_private
+from belljar.linux.processes import allow_most_descriptors, get_signal_when_parent_dies, keep_memory_private
 from belljar.policy import question
 
 
@@ -48,7 +47,7 @@ class Worker:
             "change_policy": self._change_policy,
             "close": self._close,
             "denials": lambda message: self._jars[message.data["sandbox"]].observer.denials(),
-            "flows": lambda message: [flow_to_data(live.flow) for live in self._jars[message.data["sandbox"]].flows],
+            "flows": self._flows,
             "metrics": lambda _message: self._metrics.render(),
         }
 
@@ -92,6 +91,13 @@ class Worker:
         cut = self._gateway.change_policy(message.data["sandbox"], policy)
         return {"generation": policy.generation, "flows_cut": cut}
 
+    def _flows(self, message: Message) -> list[list[Any]]:
+        now = self._loop.clock()
+        return [
+            [flow_to_data(live.flow), *live.carried(), now - live.started]
+            for live in self._jars[message.data["sandbox"]].flows
+        ]
+
     def _close(self, message: Message) -> None:
         sandbox = message.data["sandbox"]
         self._gateway.close(sandbox)
@@ -126,8 +132,7 @@ def main() -> None:
     """Work for whoever holds the other end of the socket whose descriptor is the last argument."""
     get_signal_when_parent_dies(SIGKILL)  # even if we should be too busy to notice
     keep_memory_private()
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    allow_most_descriptors()
     loop = Loop()
     conversation = loop.spawn(_converse(loop, Channel(loop, socket.socket(fileno=int(sys.argv[-1])))))
     conversation.when_done(loop.stop)

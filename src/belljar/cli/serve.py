@@ -1,0 +1,83 @@
+"""`belljar serve`: sandboxes by API."""
+
+import os
+import socket
+from pathlib import Path
+
+import click
+
+from belljar.cli.state import state_option
+from belljar.errors import BelljarError
+
+_MOST_WORKERS = 4
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen. Default: 127.0.0.1.")
+@click.option("--port", default=8080, type=click.IntRange(0, 65535), help="Default: 8080. 0 takes any that is free.")
+@state_option
+@click.option(
+    "--expose",
+    multiple=True,
+    metavar="NAME",
+    help="Let others reach it under this name or address. Needed for any host but loopback.",
+)
+def serve(host: str, port: int, state: Path, expose: tuple[str, ...]) -> None:
+    """Make sandboxes by API, and change their policies while they run.
+
+    \b
+    belljar serve &
+    curl --unix-socket ~/.local/state/belljar/belljar.sock -d '{}' \\
+         -H 'Content-Type: application/json' http://localhost/api/v1/sandboxes
+
+    Sandboxes outlive the server: it adopts them when it is started again. Meanwhile they can reach nothing.
+    """
+    if not expose and not _is_loopback(host):
+        raise BelljarError(
+            f"{host} can be reached from other machines, and whoever has the token has this machine; "
+            "if that is meant, name it with --expose, and put TLS in front of it"
+        )
+    import asyncio  # noqa: PLC0415 - `--help` needs none of it
+    import logging  # noqa: PLC0415
+
+    from belljar.control.backends import make_backends  # noqa: PLC0415
+    from belljar.control.serving import SOCKET, Serving, signalled  # noqa: PLC0415
+    from belljar.control.serving import serve as serve_until_ended  # noqa: PLC0415
+    from belljar.gateway.settings import read_settings, unused_proxy  # noqa: PLC0415
+
+    logging.basicConfig(format="belljar: %(message)s", level=logging.WARNING)
+    settings = read_settings(os.environ)
+    if unused := unused_proxy(os.environ, settings):
+        click.echo(f"belljar: warning: {unused}", err=True)
+
+    def tell(port: int) -> None:
+        click.echo(f"belljar: listening on http://{_written(host)}:{port} and {state / SOCKET}", err=True)
+        click.echo("belljar: `belljar token show` prints the token", err=True)
+
+    asyncio.run(
+        serve_until_ended(
+            Serving(
+                state=state,
+                backends=make_backends,
+                host=host,
+                port=port,
+                names=expose,
+                workers=min(os.cpu_count() or 1, _MOST_WORKERS),
+                settings=settings,
+                on_start=tell,
+            ),
+            until=signalled,
+        )
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        found = socket.getaddrinfo(host, None)
+    except OSError as error:
+        raise BelljarError(f"--host: {host} has no address ({error}); name one of this machine's") from None
+    return all(str(address[0]).startswith("127.") or address[0] == "::1" for *_, address in found)
+
+
+def _written(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,142 @@
+"""Commands in sandboxes: their input, their output as it comes, their exit code, and what remains if the server dies.
+
+Theory of operation
+-------------------
+A command writes to two named pipes in the server's directory, which it holds open for reading as well. So there is a
+reader as long as it lives, and the death of the server does not end it: it waits, once the pipes are full, until the
+next life of the server has found them by their names, and reads on (`drain_orphans`). Neither does the end of a command
+end what it has left running. Its input is a file that has no name, and is complete from the beginning.
+
+What is not read is not taken out of the pipe: a slow client makes the command wait, as a slow terminal would.
+"""
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from signal import SIGKILL
+from typing import Final, Literal, NamedTuple
+
+from belljar.backends.interface import Command, MachineError, Process, Streams
+from belljar.control.pipes import Pipe
+from belljar.control.plane import Plane
+from belljar.control.sandbox import Sandbox
+
+Stream = Literal["stdout", "stderr"]
+Pipes = dict[Stream, Pipe]
+
+_STREAMS: Final[tuple[Stream, Stream]] = ("stdout", "stderr")
+
+
+class Output(NamedTuple):
+    """Something that a command has written."""
+
+    stream: Stream
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command has ended."""
+
+    exit_code: int
+    timed_out: bool
+    seconds: float
+
+
+class Commands:
+    """Starts commands."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+        self._directory = plane.state / "pipes"
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        self._drains: set[asyncio.Task[None]] = set()
+
+    async def start(self, sandbox: Sandbox, command: Command, stdin: bytes, timeout: float | None) -> "Running":
+        """Start a command. Raises what `Backend.start` raises."""
+        self._plane.find_served(sandbox.id)
+        name = f"{sandbox.id}-{secrets.token_hex(6)}"
+        try:
+            pipes: Pipes = {stream: Pipe(self._directory / f"{name}-{stream}") for stream in _STREAMS}
+        except OSError as error:
+            raise MachineError(f"{self._directory} cannot be written ({error}); make room on its disk") from None
+        try:
+            process = await self._start(sandbox, command, stdin, pipes)
+        except BaseException:
+            for pipe in pipes.values():
+                pipe.close()
+            raise
+        return Running(process, pipes, timeout, self._leave)
+
+    def drain_orphans(self) -> None:
+        """Read what commands of an earlier life write, so that they go on."""
+        for path in self._directory.iterdir():
+            self._leave(Pipe(path))
+
+    def _leave(self, pipe: Pipe) -> None:
+        """Let go of a pipe when nobody writes to it any more."""
+        task = asyncio.create_task(pipe.drain())
+        self._drains.add(task)
+        task.add_done_callback(self._drains.discard)
+
+    async def _start(self, sandbox: Sandbox, command: Command, stdin: bytes, pipes: Pipes) -> Process:
+        given = await asyncio.to_thread(_file_with, stdin)
+        ends = [pipe.open_writer() for pipe in pipes.values()]
+        try:
+            streams = Streams(given, *ends)
+            return await self._plane.with_backend(sandbox, lambda backend: backend.start(sandbox.id, command, streams))
+        finally:
+            for descriptor in (given, *ends):
+                os.close(descriptor)
+
+
+class Running:
+    """A command that was started."""
+
+    def __init__(self, process: Process, pipes: Pipes, timeout: float | None, leave: Callable[[Pipe], None]) -> None:
+        self._process, self._pipes, self._timeout, self._leave = process, pipes, timeout, leave
+
+    async def follow(self) -> AsyncGenerator[Output | Ended, None]:
+        """Yield what it writes, and how it ended. Whoever stops listening before that ends it."""
+        loop, process = asyncio.get_running_loop(), self._process
+        started, ended = loop.time(), asyncio.Event()
+        loop.add_reader(process.fileno(), ended.set)
+        end = asyncio.create_task(ended.wait())
+        reads = {asyncio.create_task(pipe.read()): stream for stream, pipe in self._pipes.items()}
+        timed_out = False
+        try:
+            while not end.done():
+                left = None if self._timeout is None or timed_out else max(started + self._timeout - loop.time(), 0)
+                done, _ = await asyncio.wait([end, *reads], timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                if not done:
+                    timed_out = True
+                    process.signal(SIGKILL)
+                for read in [read for read in reads if read.done()]:
+                    stream = reads.pop(read)
+                    if data := read.result():
+                        yield Output(stream, data)
+                        reads[asyncio.create_task(self._pipes[stream].read())] = stream
+            for read, stream in reads.items():
+                if data := (read.result() if read.done() else b"") + self._pipes[stream].read_now():
+                    yield Output(stream, data)
+            yield Ended(process.wait(0), timed_out, loop.time() - started)
+        finally:
+            loop.remove_reader(process.fileno())
+            for task in (end, *reads):
+                task.cancel()
+            if not ended.is_set():
+                process.signal(SIGKILL)
+            process.close()
+            for pipe in self._pipes.values():
+                self._leave(pipe)
+
+
+def _file_with(content: bytes) -> int:
+    """Return a file without a name that has this content, to be read from its beginning."""
+    descriptor = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor

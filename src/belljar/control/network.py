@@ -1,0 +1,173 @@
+"""The network of one sandbox: the policy that was set, what is granted on top of it for a time, and both together."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from belljar.control.deadlines import Deadline
+from belljar.control.problems import Finding, ProblemError, invalid_policy, refusing
+from belljar.discovery import discover
+from belljar.gateway.workers.data import policy_from_data, policy_to_data
+from belljar.linux.hostaddresses import own_addresses
+from belljar.policy import Action, CompiledPolicy, InvalidPolicyError, Policy, Problem, compile_policy, policy_from
+from belljar.policy.compiled import compile_expanded
+from belljar.policy.entries import EntryError, read_cidr, read_domain
+from belljar.policy.model import Egress, Rule
+from belljar.policy.reading import Reading
+from belljar.policy.render import to_data
+
+_LISTS: Final = ("rules", "presets", "host_ports")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A document that holds on this machine, and what is odd about it."""
+
+    compiled: CompiledPolicy
+    warnings: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A destination that is open for a time."""
+
+    id: str
+    allow: str
+    seconds: float
+    ends: Deadline
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What a sandbox may reach, at one moment."""
+
+    base: CompiledPolicy
+    """The policy as it was set."""
+
+    revision: int
+    """Counts how often it was set; what is granted on top of it makes no difference."""
+
+    generation: int
+    """Counts what the gateway was told, grants and their ends included."""
+
+    grants: tuple[Grant, ...] = ()
+
+    def compiled(self) -> CompiledPolicy:
+        """Return what the gateway is told. Grants come after the policy's own rules: what these deny stays denied."""
+        rules = (*self.base.policy.rules, *(grant_rule(grant.allow) for grant in self.grants))
+        return compile_expanded(
+            replace(self.base.policy, rules=rules),
+            self.base.expansion,
+            generation=self.generation,
+            host_addresses=self.base.host_addresses,
+        )
+
+    def to_data(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            "policy": policy_to_data(self.base),
+            "revision": self.revision,
+            "generation": self.generation,
+            "grants": [[grant.id, grant.allow, grant.seconds, grant.ends.at] for grant in self.grants],
+        }
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> "Network":
+        """Return the network that became plain data, without grants that have ended since."""
+        grants = (
+            Grant(name, allow, seconds, Deadline.remembered(at, seconds)) for name, allow, seconds, at in data["grants"]
+        )
+        here = {"host_addresses": [str(address) for address in own_addresses()]}
+        return cls(
+            policy_from_data(data["policy"] | here),
+            data["revision"],
+            data["generation"],
+            tuple(grant for grant in grants if not grant.ends.is_over),
+        )
+
+
+def prepare(reading: Reading, control_port: int | None, within: str = "") -> Prepared:
+    """Read and compile a document; presets may ask this machine's tools. Raises ProblemError."""
+    try:
+        document = policy_from(reading)
+        return _compile(document.policy, document.warnings, control_port, within)
+    except InvalidPolicyError as error:
+        raise invalid_policy(error, within) from None
+
+
+def amend(base: Policy, change: dict[str, Any], control_port: int | None) -> Prepared:
+    """Add entries to a policy, and take others away. Raises ProblemError."""
+    try:
+        added = _fragment(base, change.get("add", {}), "add")
+        removed = _fragment(base, change.get("remove", {}), "remove")
+        policy = _with(_without(base, removed), added)
+        warnings = policy_from(Reading(to_data(policy))).warnings
+        return _compile(policy, warnings, control_port, "add")
+    except InvalidPolicyError as error:
+        raise invalid_policy(error) from None
+
+
+def grant_rule(allow: str) -> Rule:
+    """Return the rule that a grant is. Raises ProblemError."""
+    try:
+        if "/" in allow or allow.replace(".", "").isdigit() or allow.count(":") > 1:
+            return Rule(Action.ALLOW, cidrs=(read_cidr(allow),))
+        return Rule(Action.ALLOW, domains=(read_domain(allow, grants=True),))
+    except EntryError as error:
+        raise refusing("invalid_policy", [Finding("allow", f'"{allow}" {error}')]) from None
+
+
+def _compile(policy: Policy, warnings: tuple[Problem, ...], control_port: int | None, within: str) -> Prepared:
+    for index, ports in enumerate(policy.host_ports):
+        if control_port is not None and ports.first <= control_port <= ports.last:
+            place = ".".join(filter(None, (within, f"host_ports[{index}]")))
+            raise ProblemError(
+                "control_port",
+                f"{ports} holds {control_port}, where this server listens; leave it out, or serve on another port",
+                field=place,
+            )
+    compiled = compile_policy(policy, discover=discover, host_addresses=own_addresses())
+    return Prepared(compiled, (*warnings, *compiled.expansion.warnings))
+
+
+def _fragment(base: Policy, fragment: dict[str, Any], within: str) -> Policy:
+    """Read a document that has no mode of its own."""
+    if "mode" in fragment or "allow_private" in fragment:
+        raise refusing(
+            "invalid_request",
+            [Finding(within, "has something that is no list; set the whole policy instead")],
+        )
+    try:
+        return policy_from(Reading({"mode": base.mode.value, **fragment})).policy
+    except InvalidPolicyError as error:
+        raise invalid_policy(error, within) from None
+
+
+def _with(policy: Policy, added: Policy) -> Policy:
+    egress = {name: _joined(getattr(policy.egress, name), getattr(added.egress, name)) for name in Egress.__slots__}
+    lists: dict[str, Any] = {name: _joined(getattr(policy, name), getattr(added, name)) for name in _LISTS}
+    return replace(policy, egress=Egress(**egress), **lists)
+
+
+def _without(policy: Policy, removed: Policy) -> Policy:
+    egress = {
+        name: _less(getattr(policy.egress, name), getattr(removed.egress, name), f"egress.{name}")
+        for name in Egress.__slots__
+    }
+    lists: dict[str, Any] = {name: _less(getattr(policy, name), getattr(removed, name), name) for name in _LISTS}
+    return replace(policy, egress=Egress(**egress), **lists)
+
+
+def _joined(entries: tuple[Any, ...], added: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys((*entries, *added)))
+
+
+def _less(entries: tuple[Any, ...], removed: tuple[Any, ...], place: str) -> tuple[Any, ...]:
+    found: Iterable[Finding] = [
+        Finding(f"remove.{place}[{index}]", f"{entry} is not in the policy; look at what is")
+        for index, entry in enumerate(removed)
+        if entry not in entries
+    ]
+    if found:
+        raise refusing("invalid_request", found)
+    return tuple(entry for entry in entries if entry not in removed)

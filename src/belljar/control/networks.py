@@ -1,0 +1,157 @@
+"""Policies of sandboxes that run are changed: written down, put in force, acknowledged; or nothing has happened.
+
+The database is first. If the server is lost between the two, the next one puts in force what is written down; nobody
+was told anything else. A grant that ends is the other way round: the gateway closes it whatever the database says, and
+a grant that is over is not adopted.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from belljar.control.database import StorageError
+from belljar.control.deadlines import Deadline
+from belljar.control.happenings import GrantClosed, GrantOpened
+from belljar.control.network import Grant, Network, Prepared, amend, grant_rule, prepare
+from belljar.control.plane import Plane
+from belljar.control.problems import ProblemError
+from belljar.control.sandbox import Sandbox
+from belljar.errors import BelljarError
+from belljar.gateway.upstreamproxy import check_enforceable
+from belljar.policy import CompiledPolicy, Problem, decide, to_name
+from belljar.policy.model import DomainPattern, Scope
+from belljar.policy.reading import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A policy is in force."""
+
+    network: Network
+    flows_reset: int
+    warnings: tuple[Problem, ...] = ()
+
+
+class Networks:
+    """Changes what sandboxes may reach."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+
+    async def prepare(self, reading: Reading, within: str = "") -> Prepared:
+        """Read a document, and find out what it means here. Raises ProblemError."""
+        return await asyncio.to_thread(prepare, reading, self._plane.control_port, within)
+
+    async def amended(self, sandbox: Sandbox, change: dict[str, Any]) -> Prepared:
+        """Return what the policy of a sandbox would be with some entries more or less. Raises ProblemError."""
+        return await asyncio.to_thread(amend, sandbox.network.base.policy, change, self._plane.control_port)
+
+    async def replace(self, sandbox: Sandbox, prepared: Prepared, if_match: str | None) -> Change:
+        """Put another policy in the place of that of a sandbox, and end what was granted on top of it."""
+        async with sandbox.lock:
+            check_match(sandbox, if_match)
+            return await self._set(sandbox, prepared, grants=())
+
+    async def amend(self, sandbox: Sandbox, change: dict[str, Any], if_match: str | None) -> Change:
+        """Add entries to the policy of a sandbox, or take some away."""
+        async with sandbox.lock:
+            prepared = await self.amended(sandbox, change)
+            check_match(sandbox, if_match)
+            return await self._set(sandbox, prepared, grants=sandbox.network.grants)
+
+    async def grant(self, sandbox: Sandbox, allow: str, seconds: float) -> tuple[Grant, Change]:
+        """Open a destination for a time. Raises ProblemError, also if that would open nothing."""
+        rule = grant_rule(allow)
+        async with sandbox.lock:
+            grant = Grant(f"gr-{secrets.token_hex(4)}", allow, seconds, Deadline.after(seconds))
+            network = replace(sandbox.network, grants=(*sandbox.network.grants, grant))
+            _check_effect(Network.compiled(network), allow, rule.domains)
+            change = await self._enforce(sandbox, network)
+        self._plane.deadline_set.set()
+        self._plane.hub.tell(sandbox.id, GrantOpened(grant.id, allow, seconds))
+        return grant, change
+
+    async def end_grants(
+        self, sandbox: Sandbox, over: Callable[[Grant], bool], cause: Literal["request", "time"]
+    ) -> Change | None:
+        """Close what was opened for a time, if any of it is over."""
+        async with sandbox.lock:
+            ended = [grant for grant in sandbox.network.grants if over(grant)]
+            if not ended:
+                return None
+            left = tuple(grant for grant in sandbox.network.grants if grant not in ended)
+            network = replace(sandbox.network, grants=left, generation=sandbox.network.generation + 1)
+            compiled = await asyncio.to_thread(network.compiled)
+            flows_reset = await self._put_in_force(sandbox, compiled)
+            sandbox.network = network
+            with suppress(StorageError):  # what is written down says when they end
+                await self._plane.store.save(sandbox.to_row())
+        self._tell_closed(sandbox, ended, cause)
+        return Change(network, flows_reset)
+
+    async def _set(self, sandbox: Sandbox, prepared: Prepared, grants: tuple[Grant, ...]) -> Change:
+        ended = [grant for grant in sandbox.network.grants if grant not in grants]
+        network = replace(sandbox.network, base=prepared.compiled, revision=sandbox.network.revision + 1, grants=grants)
+        change = await self._enforce(sandbox, network)
+        self._tell_closed(sandbox, ended, "replaced")
+        return replace(change, warnings=prepared.warnings)
+
+    async def _enforce(self, sandbox: Sandbox, network: Network) -> Change:
+        self._plane.find_served(sandbox.id)
+        before, network = sandbox.network, replace(network, generation=sandbox.network.generation + 1)
+        compiled = await asyncio.to_thread(network.compiled)
+        check_enforceable(compiled, self._plane.settings)
+        sandbox.network = network
+        try:
+            await self._plane.store.save(sandbox.to_row())
+            flows_reset = await self._put_in_force(sandbox, compiled)
+        except BelljarError:
+            sandbox.network = before
+            with suppress(StorageError):
+                await self._plane.store.save(sandbox.to_row())
+            raise
+        return Change(network, flows_reset)
+
+    async def _put_in_force(self, sandbox: Sandbox, compiled: CompiledPolicy) -> int:
+        acknowledged = await asyncio.to_thread(self._plane.workers.change_policy, sandbox.id, compiled)
+        return acknowledged.flows_cut
+
+    def _tell_closed(
+        self, sandbox: Sandbox, grants: Iterable[Grant], cause: Literal["request", "time", "replaced"]
+    ) -> None:
+        for grant in grants:
+            self._plane.hub.tell(sandbox.id, GrantClosed(grant.id, grant.allow, cause))
+
+
+def etag(network: Network) -> str:
+    """Return the tag of a policy as it was set."""
+    return f'"{network.revision}"'
+
+
+def check_match(sandbox: Sandbox, if_match: str | None) -> None:
+    """Make sure that a client has seen the policy that it is about to change. Raises ProblemError."""
+    if if_match is None or if_match.strip() == "*":
+        return
+    tags = [tag.strip() for tag in if_match.split(",")]
+    if etag(sandbox.network) not in tags:
+        raise ProblemError(
+            "policy_changed",
+            f"the policy is now {etag(sandbox.network)}, and not {if_match!a}; get it, look at it, and try again",
+        )
+
+
+def _check_effect(compiled: CompiledPolicy, allow: str, patterns: tuple[DomainPattern, ...]) -> None:
+    """Make sure that a grant of one name opens it; a rule of the policy may deny it all the same."""
+    for pattern in patterns:
+        if pattern.scope is not Scope.EXACT:
+            continue
+        verdict = decide(compiled, to_name(pattern.name, pattern.port or 443))
+        if not verdict.allowed:
+            raise ProblemError(
+                "grant_without_effect",
+                f"{allow} stays closed, by {verdict.rule or verdict.reason}: {verdict.sentence}; change that first",
+                field="allow",
+            )

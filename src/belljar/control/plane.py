@@ -1,0 +1,81 @@
+"""The parts that every service of the control plane works with."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from belljar.backends.interface import Backend, GoneError
+from belljar.control.happenings import SandboxDied
+from belljar.control.hub import Hub
+from belljar.control.problems import ProblemError
+from belljar.control.sandbox import Sandbox, Status
+from belljar.control.store import Store
+from belljar.gateway.settings import DEFAULTS, Settings
+from belljar.gateway.workers.supervisor import Workers
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Plane:
+    """Where sandboxes are made, served, written down and told of."""
+
+    state: Path
+    """The server's own directory: no sandbox ever sees it."""
+
+    control_port: int | None
+    """Where the server listens on this machine: no sandbox ever reaches it."""
+
+    backends: Mapping[str, Backend]
+    workers: Workers
+    store: Store
+    hub: Hub
+    settings: Settings = DEFAULTS
+    sandboxes: dict[str, Sandbox] = field(default_factory=dict)
+    """All that there are, the oldest first."""
+
+    deadline_set: asyncio.Event = field(default_factory=asyncio.Event)
+    """Tells who waits for the next deadline that there may be an earlier one."""
+
+    def find(self, sandbox: str) -> Sandbox:
+        """Return a sandbox. Raises ProblemError."""
+        found = self.sandboxes.get(sandbox)
+        if found is None:
+            raise ProblemError("sandbox_not_found", f'there is no sandbox "{sandbox}"; look at the list of them')
+        return found
+
+    def find_served(self, sandbox: str) -> Sandbox:
+        """Return a sandbox whose doors are served. Raises ProblemError."""
+        found = self.find(sandbox)
+        if found.status is Status.DEAD:
+            raise ProblemError("sandbox_gone", "all its processes have ended; delete it, and create another")
+        if found.status not in (Status.RUNNING, Status.PAUSED):
+            raise ProblemError(
+                "sandbox_not_ready", f"the sandbox is {found.status} ({found.detail or 'wait for it'}); try again later"
+            )
+        return found
+
+    async def with_backend(self, sandbox: Sandbox, act: Callable[[Backend], T]) -> T:
+        """Have the sandbox's backend do something. Raises what it raises; one that has ended is noted as such."""
+        try:
+            return await asyncio.to_thread(act, self.backends[sandbox.backend])
+        except GoneError:
+            await self.note_death(sandbox)
+            raise
+
+    async def note_death(self, sandbox: Sandbox) -> None:
+        """Note that all processes of a sandbox have ended. It is left without doors."""
+        if sandbox.status not in (Status.RUNNING, Status.PAUSED):
+            return
+        sandbox.status, sandbox.detail = Status.DEAD, "all its processes have ended"
+        self.hub.tell(sandbox.id, SandboxDied())
+        await self.stop_serving(sandbox)
+        await self.store.save(sandbox.to_row())
+
+    async def stop_serving(self, sandbox: Sandbox) -> None:
+        """Leave a sandbox without doors. Raises WorkerLostError."""
+        with suppress(KeyError):  # nobody serves it
+            await asyncio.to_thread(self.workers.close, sandbox.id)

@@ -1,0 +1,61 @@
+"""What another policy would change: which live flows it would reset, and what of late would have ended otherwise."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from ipaddress import ip_address
+from typing import Any, Final
+
+from belljar.control.network import Network, Prepared
+from belljar.control.plane import Plane
+from belljar.control.sandbox import Sandbox
+from belljar.control.store import Event
+from belljar.policy import CompiledPolicy, Flow, Protocol, decide, question
+
+_RECENT: Final = 1000
+_TRIED: Final = ("flow.allowed", "flow.denied", "dns.answered", "dns.denied")
+
+
+async def preview(plane: Plane, sandbox: Sandbox, prepared: Prepared, *, keep_grants: bool) -> dict[str, Any]:
+    """Return what would change. Nothing does."""
+    network = replace(sandbox.network, base=prepared.compiled)
+    if not keep_grants:
+        network = replace(network, grants=())
+    now, then = await asyncio.gather(
+        asyncio.to_thread(Network.compiled, sandbox.network), asyncio.to_thread(Network.compiled, network)
+    )
+    live = [open_flow.flow for open_flow in await asyncio.to_thread(plane.workers.flows, sandbox.id)]
+    recent = [_flow(event) for event in await plane.store.latest(sandbox.id, _TRIED, _RECENT)]
+    changes = list(_changes(now, then, dict.fromkeys((*live, *recent)), frozenset(live)))
+    return {"flows_reset": sum(not decide(then, flow).allowed for flow in live), "changes": changes}
+
+
+def _changes(
+    now: CompiledPolicy, then: CompiledPolicy, flows: dict[Flow, None], live: frozenset[Flow]
+) -> Iterator[dict[str, Any]]:
+    for flow in flows:
+        before, after = decide(now, flow), decide(then, flow)
+        if before.allowed != after.allowed:
+            yield {
+                "destination": str(flow),
+                "live": flow in live,
+                "from": before.action.value,
+                "to": after.action.value,
+                "reason": after.reason.value,
+                "rule": after.rule,
+                "sentence": after.sentence,
+            }
+
+
+def _flow(event: Event) -> Flow:
+    fields = json.loads(event.line)
+    if event.event.startswith("dns."):
+        return question(fields["name"])
+    return Flow(
+        name=fields["name"],
+        port=fields["port"],
+        protocol=Protocol(fields["protocol"]) if fields["protocol"] else None,
+        addresses=tuple(map(ip_address, fields["addresses"])),
+        claimed=fields["claimed"],
+    )

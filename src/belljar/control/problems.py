@@ -1,0 +1,144 @@
+"""What can go wrong with a request, under a stable code, and how a client is told (RFC 9457).
+
+Messages of this project say what is wrong and then, after a semicolon, what to do about it; a problem has both apart.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from belljar.backends.interface import GoneError, LostError, MachineError, PathError, PausedError, WantedError
+from belljar.control.database import StorageError
+from belljar.errors import BelljarError
+from belljar.gateway.upstreamproxy import UnenforceableError
+from belljar.gateway.workers.process import RefusedError, WorkerLostError
+from belljar.policy import InvalidPolicyError
+
+CONTENT_TYPE: Final = "application/problem+json"
+
+
+class Kind(NamedTuple):
+    """What all problems with one code have in common."""
+
+    status: int
+    title: str
+
+
+KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
+    {
+        "invalid_request": Kind(400, "The request is not what this path takes."),
+        "invalid_policy": Kind(400, "The network policy cannot be accepted."),
+        "control_port": Kind(400, "The port of this server is never opened to a sandbox."),
+        "state_exposed": Kind(400, "The state of this server is never shown in a sandbox."),
+        "unmakeable": Kind(400, "No such sandbox can be made, or no such command be run."),
+        "unusable_path": Kind(400, "The file cannot be read or written inside."),
+        "unauthorized": Kind(401, "The token is missing or wrong."),
+        "host_not_allowed": Kind(403, "The Host header does not name this server."),
+        "foreign_origin": Kind(403, "Web pages of other origins may not use this server."),
+        "path_not_found": Kind(404, "There is no such path."),
+        "sandbox_not_found": Kind(404, "There is no such sandbox."),
+        "grant_not_found": Kind(404, "There is no such grant."),
+        "method_not_allowed": Kind(405, "The path has no such method."),
+        "sandbox_paused": Kind(409, "The sandbox is paused."),
+        "sandbox_not_ready": Kind(409, "The sandbox is not in a state for this."),
+        "grant_without_effect": Kind(409, "The grant would open nothing."),
+        "sandbox_gone": Kind(410, "All processes of the sandbox have ended."),
+        "policy_changed": Kind(412, "Somebody else has changed the policy."),
+        "too_large": Kind(413, "The request is too large."),
+        "unsupported_media_type": Kind(415, "The body is not of the type that this path takes."),
+        "idempotency_key_reused": Kind(422, "The idempotency key belongs to another request."),
+        "unenforceable_policy": Kind(422, "The policy cannot be enforced with the settings of this gateway."),
+        "internal_error": Kind(500, "A bug in Belljar."),
+        "machine_unable": Kind(503, "This machine cannot do it as it is."),
+        "backend_lost": Kind(503, "A process of the backend was lost."),
+        "gateway_lost": Kind(503, "A process of the gateway was lost, and nothing was changed."),
+        "storage_unavailable": Kind(503, "The database cannot be used, and nothing was changed."),
+        "storage_full": Kind(507, "The disk is full, and nothing was changed."),
+    }
+)
+"""Every code. Codes are added, and never change their meaning."""
+
+_OF_ERRORS: Final[tuple[tuple[type[BelljarError], str], ...]] = (
+    (WantedError, "unmakeable"),
+    (MachineError, "machine_unable"),
+    (GoneError, "sandbox_gone"),
+    (PausedError, "sandbox_paused"),
+    (PathError, "unusable_path"),
+    (LostError, "backend_lost"),
+    (RefusedError, "unenforceable_policy"),
+    (UnenforceableError, "unenforceable_policy"),
+    (WorkerLostError, "gateway_lost"),
+)
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong with a request."""
+
+    field: str
+    """Where: `network.egress.allowed_domains[2]`; empty for the body as a whole."""
+
+    message: str
+
+
+class ProblemError(BelljarError):
+    """A request that is refused, and has changed nothing."""
+
+    def __init__(self, code: str, message: str, *, field: str | None = None, findings: Iterable[Finding] = ()) -> None:
+        super().__init__(message)
+        self.code, self.field, self.findings = code, field, tuple(findings)
+
+    @property
+    def status(self) -> int:
+        """The status of the answer."""
+        return KINDS[self.code].status
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the answer's body."""
+        detail, remedy = _apart(str(self))
+        return {
+            "type": f"urn:belljar:problem:{self.code}",
+            "title": KINDS[self.code].title,
+            "status": self.status,
+            "code": self.code,
+            "detail": detail,
+            "remedy": remedy,
+            "field": self.field,
+            "problems": [_finding_to_data(finding) for finding in self.findings],
+        }
+
+
+def refusing(code: str, findings: Iterable[Finding]) -> ProblemError:
+    """Return the problem that consists of these findings, of which there is at least one."""
+    found = tuple(findings)
+    return ProblemError(code, found[0].message, field=found[0].field or None, findings=found)
+
+
+def invalid_policy(error: InvalidPolicyError, within: str = "") -> ProblemError:
+    """Return what is wrong with a policy that stands at some place of a body."""
+    found = [
+        Finding(".".join(filter(None, (within, problem.where))), problem.message if problem.where else str(problem))
+        for problem in error.problems
+    ]
+    return refusing("invalid_policy", found)
+
+
+def as_problem(error: BelljarError) -> ProblemError:
+    """Return what a client is told of an error."""
+    if isinstance(error, ProblemError):
+        return error
+    if isinstance(error, InvalidPolicyError):
+        return invalid_policy(error)
+    if isinstance(error, StorageError):
+        return ProblemError("storage_full" if error.is_full else "storage_unavailable", str(error))
+    code = next((code for kind, code in _OF_ERRORS if isinstance(error, kind)), "internal_error")
+    return ProblemError(code, str(error))
+
+
+def _apart(message: str) -> tuple[str, str | None]:
+    detail, _, remedy = message.partition("; ")
+    return detail, remedy or None
+
+
+def _finding_to_data(finding: Finding) -> dict[str, Any]:
+    detail, remedy = _apart(finding.message)
+    return {"field": finding.field or None, "detail": detail, "remedy": remedy}

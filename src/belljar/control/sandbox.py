@@ -1,0 +1,120 @@
+"""One sandbox as the server knows it."""
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from belljar.control.deadlines import Deadline
+from belljar.control.network import Network
+
+
+class Status(StrEnum):
+    """How a sandbox is."""
+
+    CREATING = "creating"
+    RUNNING = "running"
+    PAUSED = "paused"
+    CLOSED = "closed"
+    """It runs, but its doors could not be opened again: nothing can be reached."""
+    DEAD = "dead"
+    """All its processes have ended."""
+    DELETING = "deleting"
+
+
+class Row(NamedTuple):
+    """A sandbox as it is stored."""
+
+    id: str
+    state: str
+    network: str
+
+
+class Request(NamedTuple):
+    """What makes the repetition of a request known: its key, and a digest of what was asked for."""
+
+    key: str
+    digest: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Sandbox:
+    """A sandbox. Whoever changes it holds its lock."""
+
+    id: str
+    backend: str
+    asked: Mapping[str, Any]
+    """What it was made from, without its environment: there may be secrets in it."""
+
+    labels: Mapping[str, str]
+    network: Network
+    request: Request | None = None
+    created_at: float = field(default_factory=time.time)
+    status: Status = Status.CREATING
+    detail: str | None = None
+    ttl: float | None = None
+    hard_ttl: float | None = None
+    expires: Deadline | None = None
+    hard_expires: Deadline | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def begin_ttl(self) -> None:
+        """Count both times to live from now on."""
+        self.expires = Deadline.after(self.ttl) if self.ttl else None
+        self.hard_expires = Deadline.after(self.hard_ttl) if self.hard_ttl else None
+
+    def to_row(self) -> Row:
+        """Return what is stored of it."""
+        state = {
+            "backend": self.backend,
+            "asked": self.asked,
+            "labels": self.labels,
+            "request": self.request,
+            "created_at": self.created_at,
+            "status": self.status.value,
+            "detail": self.detail,
+            "ttl": self.ttl,
+            "hard_ttl": self.hard_ttl,
+            "expires_at": self.expires.at if self.expires else None,
+            "hard_expires_at": self.hard_expires.at if self.hard_expires else None,
+        }
+        return Row(self.id, json.dumps(state), json.dumps(self.network.to_data()))
+
+    @classmethod
+    def from_row(cls, row: Row) -> "Sandbox":
+        """Return the sandbox that was stored."""
+        state = json.loads(row.state)
+        request, expires_at, hard_at = state.pop("request"), state.pop("expires_at"), state.pop("hard_expires_at")
+        return cls(
+            id=row.id,
+            network=Network.from_data(json.loads(row.network)),
+            request=Request(*request) if request else None,
+            expires=Deadline.remembered(expires_at, state["ttl"]) if expires_at else None,
+            hard_expires=Deadline.remembered(hard_at, state["hard_ttl"]) if hard_at else None,
+            **{**state, "status": Status(state["status"])},
+        )
+
+    def to_data(self) -> dict[str, Any]:
+        """Return what a client is told of it."""
+        return {
+            "id": self.id,
+            "status": self.status.value,
+            "detail": self.detail,
+            "backend": self.backend,
+            **self.asked,
+            "labels": dict(self.labels),
+            "created_at": self.created_at,
+            "ttl": self.ttl,
+            "hard_ttl": self.hard_ttl,
+            "expires_at": self.expires.at if self.expires else None,
+            "hard_expires_at": self.hard_expires.at if self.hard_expires else None,
+            "network": {
+                "mode": self.network.base.mode.value,
+                "revision": self.network.revision,
+                "generation": self.network.generation,
+                "grants": len(self.network.grants),
+            },
+        }

@@ -1,0 +1,213 @@
+"""Sandboxes are made, paused, resumed and deleted, and each step is written down before it is taken.
+
+A sandbox is in the database before its backend hears of it, and until its backend has forgotten it. So whatever a crash
+leaves behind has a row that says what to do about it: half made ones are swept, half deleted ones are deleted.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from belljar.backends.interface import Wanted
+from belljar.control.happenings import SandboxCreated, SandboxDeleted, SandboxPaused, SandboxResumed
+from belljar.control.network import Network, Prepared
+from belljar.control.plane import Plane
+from belljar.control.problems import Finding, ProblemError, refusing
+from belljar.control.sandbox import Request, Sandbox, Status
+from belljar.errors import BelljarError
+from belljar.gateway.upstreamproxy import check_enforceable
+from belljar.sandbox.spec import Bind, ResourceLimits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A sandbox as a client wants it, checked."""
+
+    backend: str
+    wanted: Wanted
+    asked: Mapping[str, Any]
+    labels: Mapping[str, str]
+    ttl: float | None
+    hard_ttl: float | None
+    prepared: Prepared
+    request: Request | None
+
+
+class Sandboxes:
+    """Makes sandboxes, and ends them."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+
+    async def create(self, order: Order) -> tuple[Sandbox, bool]:
+        """Make a sandbox; it is sealed and ready. Tell whether it is a new one: a repeated request makes none.
+
+        Raises BelljarError; then nothing is left of it.
+        """
+        if (known := self._by_request(order.request)) is not None:
+            async with known.lock:  # it may be in the making
+                pass
+            return (known, False) if known.id in self._plane.sandboxes else await self.create(order)
+        sandbox = Sandbox(
+            id=f"sb-{secrets.token_hex(6)}",
+            backend=order.backend,
+            asked=order.asked,
+            labels=order.labels,
+            network=Network(order.prepared.compiled, revision=1, generation=1),
+            request=order.request,
+            ttl=order.ttl,
+            hard_ttl=order.hard_ttl,
+        )
+        check_enforceable(order.prepared.compiled, self._plane.settings)
+        self._plane.sandboxes[sandbox.id] = sandbox
+        async with sandbox.lock:
+            try:
+                await self._plane.store.save(sandbox.to_row())
+                await self._make(sandbox, order.wanted)
+            except BaseException:
+                await self._sweep(sandbox)
+                raise
+        self._plane.deadline_set.set()
+        self._plane.hub.tell(sandbox.id, SandboxCreated(sandbox.backend, dict(sandbox.labels)))
+        return sandbox, True
+
+    async def delete(self, sandbox: Sandbox, cause: Literal["request", "hard_ttl", "sweep"]) -> None:
+        """End a sandbox, and take away what it held. Raises BelljarError; then it can be tried again."""
+        async with sandbox.lock:
+            if self._plane.sandboxes.get(sandbox.id) is not sandbox:
+                return  # somebody else was quicker
+            sandbox.status, sandbox.detail = Status.DELETING, None
+            await self._plane.store.save(sandbox.to_row())
+            await self._plane.stop_serving(sandbox)
+            await self.destroy(sandbox)
+        self._plane.hub.tell(sandbox.id, SandboxDeleted(cause))
+
+    async def destroy(self, sandbox: Sandbox) -> None:
+        """Have the backend forget a sandbox that nobody serves, and forget it ourselves."""
+        await asyncio.to_thread(self._plane.backends[sandbox.backend].destroy, sandbox.id)
+        await self._plane.store.remove(sandbox.id)
+        self._plane.sandboxes.pop(sandbox.id, None)
+
+    async def pause(self, sandbox: Sandbox, cause: Literal["request", "ttl"]) -> None:
+        """Stop every process inside where it is."""
+        async with sandbox.lock:
+            self._plane.find_served(sandbox.id)
+            await self._plane.with_backend(sandbox, lambda backend: backend.pause(sandbox.id))
+            if sandbox.status is Status.PAUSED:
+                return
+            sandbox.status = Status.PAUSED
+            sandbox.detail = "its time to live was over; resume it, or delete it" if cause == "ttl" else None
+            sandbox.expires = None
+            await self._plane.store.save(sandbox.to_row())
+        self._plane.hub.tell(sandbox.id, SandboxPaused(cause))
+
+    async def resume(self, sandbox: Sandbox) -> None:
+        """Let every process inside go on. The time to live begins anew; that until it is deleted does not."""
+        async with sandbox.lock:
+            self._plane.find_served(sandbox.id)
+            await self._plane.with_backend(sandbox, lambda backend: backend.resume(sandbox.id))
+            if sandbox.status is Status.RUNNING:
+                return
+            hard_expires = sandbox.hard_expires
+            sandbox.begin_ttl()
+            sandbox.status, sandbox.detail, sandbox.hard_expires = Status.RUNNING, None, hard_expires
+            await self._plane.store.save(sandbox.to_row())
+        self._plane.deadline_set.set()
+        self._plane.hub.tell(sandbox.id, SandboxResumed())
+
+    async def refresh(self, sandbox: Sandbox, ttl: float | None, hard_ttl: float | None) -> None:
+        """Count the times to live from now on, with other lengths if some are given."""
+        async with sandbox.lock:
+            self._plane.find_served(sandbox.id)
+            before = sandbox.ttl, sandbox.hard_ttl, sandbox.expires, sandbox.hard_expires
+            sandbox.ttl = sandbox.ttl if ttl is None else ttl or None
+            sandbox.hard_ttl = sandbox.hard_ttl if hard_ttl is None else hard_ttl or None
+            try:
+                check_times(sandbox.ttl, sandbox.hard_ttl)
+                sandbox.begin_ttl()
+                if sandbox.status is Status.PAUSED:
+                    sandbox.expires = None
+                await self._plane.store.save(sandbox.to_row())
+            except BelljarError:
+                sandbox.ttl, sandbox.hard_ttl, sandbox.expires, sandbox.hard_expires = before
+                raise
+        self._plane.deadline_set.set()
+
+    async def _make(self, sandbox: Sandbox, wanted: Wanted) -> None:
+        backend, workers = self._plane.backends[sandbox.backend], self._plane.workers
+        listeners = await asyncio.to_thread(backend.create, sandbox.id, wanted)
+        try:
+            await asyncio.to_thread(workers.open, sandbox.id, sandbox.network.base, listeners)
+        except BaseException:
+            listeners.close()
+            raise
+        sandbox.status = Status.RUNNING
+        sandbox.begin_ttl()
+        await self._plane.store.save(sandbox.to_row())
+
+    async def _sweep(self, sandbox: Sandbox) -> None:
+        """Take away a sandbox that could not be made. What cannot be taken away now is tried again later."""
+        sandbox.status = Status.DELETING
+        with suppress(BelljarError):
+            await self._plane.stop_serving(sandbox)
+            await self.destroy(sandbox)
+
+    def _by_request(self, request: Request | None) -> Sandbox | None:
+        """Return the sandbox that a request has made already. Raises ProblemError if it was another request."""
+        if request is None:
+            return None
+        for sandbox in self._plane.sandboxes.values():
+            if sandbox.request is not None and sandbox.request.key == request.key:
+                if sandbox.request.digest != request.digest:
+                    raise ProblemError(
+                        "idempotency_key_reused",
+                        "a request with this key has asked for something else; use a new key for a new request",
+                    )
+                return sandbox
+        return None
+
+
+def check_times(ttl: float | None, hard_ttl: float | None) -> None:
+    """Make sure that a sandbox is paused before it is deleted. Raises ProblemError."""
+    if ttl and hard_ttl and ttl > hard_ttl:
+        raise refusing("invalid_request", [Finding("ttl", f"{ttl} is more than hard_ttl, {hard_ttl}; write less")])
+
+
+def wanted_from(body: Mapping[str, Any], state: Path) -> Wanted:
+    """Return what a client wants, as backends understand it. Raises ProblemError."""
+    limits = body.get("limits") or {}
+    binds = tuple(
+        Bind(
+            _shown_inside(mount["source"], state, f"mounts[{index}].source"),
+            Path(mount.get("target") or mount["source"]),
+            writable=mount.get("writable", False),
+        )
+        for index, mount in enumerate(body.get("mounts", ()))
+    )
+    return Wanted(
+        udp=True,  # a policy that is set later may allow it, and then nothing has to be made anew
+        image=body.get("image"),
+        workdir=_shown_inside(body["workdir"], state, "workdir") if body.get("workdir") else None,
+        environment=body.get("env", {}),
+        binds=binds,
+        limits=ResourceLimits(limits.get("cpus"), limits.get("memory_bytes")),
+    )
+
+
+def _shown_inside(place: str, state: Path, field: str) -> Path:
+    """Return a place of the host that a sandbox may see. Raises ProblemError for one where the server's state is."""
+    path = Path(place)
+    if not path.is_absolute() or "\0" in place:
+        raise refusing("invalid_request", [Finding(field, f"{place!a} is no path from the root; write one")])
+    real = path.resolve()
+    if real.is_relative_to(state) or state.is_relative_to(real):
+        raise ProblemError(
+            "state_exposed",
+            f"{place} holds this server's token and socket, or is among them; name a directory beside {state}",
+            field=field,
+        )
+    return real

@@ -1,0 +1,199 @@
+"""One server, from its state directory to its last request."""
+
+import asyncio
+import fcntl
+import os
+import resource
+import signal
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import uvicorn
+
+from belljar.backends.interface import Backend
+from belljar.control.adopting import adopt_all
+from belljar.control.app import make_app
+from belljar.control.commands import Commands
+from belljar.control.database import Database
+from belljar.control.housekeeping import Housekeeping
+from belljar.control.hub import Hub
+from belljar.control.networks import Networks
+from belljar.control.peers import CheckedProtocol
+from belljar.control.plane import Plane
+from belljar.control.sandboxes import Sandboxes
+from belljar.control.services import Services
+from belljar.control.store import Store
+from belljar.control.tokens import TokenFile
+from belljar.errors import BelljarError
+from belljar.gateway.settings import DEFAULTS, Settings
+from belljar.gateway.workers.supervisor import Workers
+from belljar.sandbox.view import SYSTEM
+
+SOCKET: Final = "belljar.sock"
+_THREADS: Final = 64
+_GRACE_SECONDS: Final = 2
+_IDLE_SECONDS: Final = 60
+_BACKLOG: Final = 512
+
+
+class ServeError(BelljarError):
+    """The server cannot be started like this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """How to serve."""
+
+    state: Path
+    backends: Callable[[Path], Mapping[str, Backend]]
+    """Makes the backends, which keep what is theirs in the state directory."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    names: tuple[str, ...] = ()
+    workers: int = 1
+    settings: Settings = DEFAULTS
+    on_start: Callable[[int], None] = field(default=lambda _port: None)
+    """Is told the port when the server listens."""
+
+
+async def serve(serving: Serving, until: Callable[[], Awaitable[object]]) -> None:
+    """Serve until something has happened. Sandboxes live on, without doors. Raises BelljarError."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
+    async with AsyncExitStack() as stack:
+        state = stack.enter_context(_state_directory(serving.state))
+        token = TokenFile(state)
+        token.ensure()
+        listening = [
+            stack.enter_context(_tcp_socket(serving.host, serving.port)),
+            stack.enter_context(_unix_socket(state / SOCKET)),
+        ]
+        port = listening[0].getsockname()[1]
+        services = await stack.enter_async_context(_services(serving, state, port))
+        server = _Server(uvicorn.Config(make_app(services, token, serving.names), http=CheckedProtocol, **_OPTIONS))
+        serving.on_start(port)
+        running, ending = asyncio.create_task(server.serve(listening)), asyncio.ensure_future(until())
+        await asyncio.wait((running, ending), return_when=asyncio.FIRST_COMPLETED)
+        server.should_exit = True
+        services.plane.hub.send_away()
+        await running
+
+
+async def signalled() -> None:
+    """Wait until somebody wants this process to end."""
+    wanted, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, wanted.set)
+    await wanted.wait()
+
+
+_OPTIONS: Final[dict[str, Any]] = {
+    "lifespan": "off",
+    "ws": "none",
+    "loop": "asyncio",
+    "log_config": None,
+    "access_log": False,
+    "server_header": False,
+    "proxy_headers": False,
+    "timeout_graceful_shutdown": _GRACE_SECONDS,
+    "timeout_keep_alive": _IDLE_SECONDS,
+    "backlog": _BACKLOG,
+}
+
+
+class _Server(uvicorn.Server):
+    """A server whose signals are ours, so that there is an end after its end."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave them alone."""
+        yield
+
+
+@asynccontextmanager
+async def _services(serving: Serving, state: Path, port: int) -> AsyncIterator[Services]:
+    """Build everything up, adopt what is there, and go on until the end."""
+    async with AsyncExitStack() as stack:
+        database = Database(state / "belljar.db")
+        stack.callback(database.close)
+        store = Store(database)
+        hub = Hub(store)
+        await hub.start()
+        stack.push_async_callback(hub.stop)
+        workers = await asyncio.to_thread(Workers, serving.workers, serving.settings, audit=hub.audit)
+        stack.push_async_callback(asyncio.to_thread, workers.shut_down)
+        backends = await asyncio.to_thread(serving.backends, state)
+        for backend in backends.values():
+            stack.push_async_callback(asyncio.to_thread, backend.close)
+        _allow_many_descriptors()  # of what backends start, nobody needs so many
+        plane = Plane(state, port, backends, workers, store, hub, serving.settings)
+        services = Services(plane, Sandboxes(plane), Networks(plane), Commands(plane))
+        await adopt_all(plane, services.sandboxes)
+        services.commands.drain_orphans()
+        await asyncio.to_thread(workers.metrics)  # answered when all of them are there
+        rounds = asyncio.create_task(Housekeeping(plane, services.sandboxes, services.networks).run())
+        stack.push_async_callback(_cancel, rounds)
+        yield services
+
+
+def _allow_many_descriptors() -> None:
+    """Take as many as there are to be had: every sandbox has a dozen doors."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+async def _cancel(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+@contextmanager
+def _state_directory(path: Path) -> Iterator[Path]:
+    """Have the directory be there, be ours alone, and be out of every sandbox's sight."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        state, status = path.resolve(), path.stat()
+    except OSError as error:
+        raise ServeError(f"the state directory {path} cannot be made ({error}); name another with --state") from None
+    if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        raise ServeError(f"the state directory {state} is open to others, or another's; chmod 700 it, or name another")
+    if any(map(state.is_relative_to, SYSTEM)):
+        raise ServeError(
+            f"the state directory {state} can be seen in sandboxes; name one outside of {', '.join(SYSTEM)}"
+        )
+    with open(state / "lock", "a") as lock:  # noqa: PTH123 - the descriptor is what counts
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ServeError(
+                f"another server uses the state directory {state}; end it, or name another directory"
+            ) from None
+        yield state
+
+
+@contextmanager
+def _tcp_socket(host: str, port: int) -> Iterator[socket.socket]:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as listening:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            yield listening
+    except OSError as error:
+        raise ServeError(f"cannot listen on {host}:{port} ({error}); choose another with --host and --port") from None
+
+
+@contextmanager
+def _unix_socket(path: Path) -> Iterator[socket.socket]:
+    path.unlink(missing_ok=True)  # we hold the lock: it is left over
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        path.chmod(0o600)
+        yield listening
+    path.unlink(missing_ok=True)

@@ -1,0 +1,106 @@
+"""What outlives the server: sandboxes, and the events of the latest past."""
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from belljar.control.database import Database
+from belljar.control.sandbox import Row
+
+KEPT_EVENTS: Final = 5000
+"""Of each sandbox; of one that was deleted, for a day."""
+
+_DAY: Final = 86400.0
+
+
+class Told(NamedTuple):
+    """An event that is not numbered yet."""
+
+    sandbox: str | None
+    event: str
+    line: str
+
+
+class Event(NamedTuple):
+    """Something that happened; its number is greater than that of whatever happened before."""
+
+    id: int
+    sandbox: str | None
+    event: str
+    line: str
+
+
+class Store:
+    """Everything that is written down. Methods raise StorageError, and have changed nothing then."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def rows(self) -> list[Row]:
+        """Return all sandboxes, the oldest first."""
+        query = "SELECT id, state, policy FROM sandboxes ORDER BY rowid"
+        return await self._database.read(lambda db: [Row(*row) for row in db.execute(query)])
+
+    async def save(self, row: Row) -> None:
+        """Write a sandbox down, whether it is new or not."""
+        query = (
+            "INSERT INTO sandboxes (id, state, policy) VALUES (?, ?, ?)"
+            " ON CONFLICT (id) DO UPDATE SET state = excluded.state, policy = excluded.policy"
+        )
+        await self._database.write(lambda db: db.execute(query, row))
+
+    async def remove(self, sandbox: str) -> None:
+        """Forget a sandbox. Its events stay for a while."""
+        await self._database.write(lambda db: db.execute("DELETE FROM sandboxes WHERE id = ?", (sandbox,)))
+
+    async def check(self) -> None:
+        """Make sure that something can be written."""
+        await self._database.write(lambda db: db.execute("DELETE FROM events WHERE id < 0"))
+
+    async def last_event(self) -> int:
+        """Return the number of the latest event there ever was."""
+        query = "SELECT seq FROM sqlite_sequence WHERE name = 'events'"
+        return await self._database.read(lambda db: (db.execute(query).fetchone() or (0,))[0])
+
+    async def add_events(self, told: Sequence[Told]) -> list[Event]:
+        """Number events, and write them down."""
+        query, now = "INSERT INTO events (sandbox, event, line, time) VALUES (?, ?, ?, ?)", time.time()
+
+        def add(db: sqlite3.Connection) -> list[Event]:
+            return [Event(db.execute(query, (*item, now)).lastrowid or 0, *item) for item in told]
+
+        return await self._database.write(add)
+
+    async def events(self, *, after: int, sandbox: str | None, limit: int) -> list[Event]:
+        """Return events in their order: those after a number, of one sandbox or of all."""
+        query = (
+            "SELECT id, sandbox, event, line FROM events"
+            " WHERE id > :after AND (:sandbox IS NULL OR sandbox = :sandbox) ORDER BY id LIMIT :limit"
+        )
+        values = {"after": after, "sandbox": sandbox, "limit": limit}
+        return await self._database.read(lambda db: [Event(*row) for row in db.execute(query, values)])
+
+    async def latest(self, sandbox: str, kinds: Iterable[str], limit: int) -> list[Event]:
+        """Return the latest events of some kinds, the newest first."""
+        query = (
+            "SELECT id, sandbox, event, line FROM events"
+            " WHERE sandbox = ? AND event IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ?"
+        )
+        values = (sandbox, json.dumps(list(kinds)), limit)
+        return await self._database.read(lambda db: [Event(*row) for row in db.execute(query, values)])
+
+    async def forget_old_events(self) -> None:
+        """Delete all but the latest events of each sandbox, and those of sandboxes that are long gone."""
+
+        def forget(db: sqlite3.Connection) -> None:
+            crowded = "SELECT sandbox FROM events GROUP BY sandbox HAVING count(*) > ?"
+            for (sandbox,) in db.execute(crowded, (KEPT_EVENTS,)).fetchall():
+                oldest = "SELECT id FROM events WHERE sandbox IS ? ORDER BY id DESC LIMIT 1 OFFSET ?"
+                [bound] = db.execute(oldest, (sandbox, KEPT_EVENTS)).fetchone()
+                db.execute("DELETE FROM events WHERE sandbox IS ? AND id <= ?", (sandbox, bound))
+            gone = "DELETE FROM events WHERE time < ? AND sandbox NOT IN (SELECT id FROM sandboxes)"
+            db.execute(gone, (time.time() - _DAY,))
+
+        await self._database.write(forget)

@@ -1,0 +1,125 @@
+"""A server that is started again: what is adopted, what is swept, and what is refused."""
+
+import sqlite3
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from belljar.backends.interface import MachineError, Wanted
+from belljar.backends.memory import MemoryBackend
+from belljar.control import housekeeping
+from belljar.control.adopting import ServedPortError
+from belljar.control.serving import ServeError
+from tests.control.servers import Server, problem, until
+
+POLICY = {"mode": "block-all", "egress": {"allowed_domains": ["github.com"]}, "presets": ["openai"]}
+
+
+def test_sandboxes_are_adopted_with_everything_that_was_known_of_them(start):
+    server = start()
+    jar, paused = server.sandbox(labels={"a": "b"}, ttl=600), server.sandbox()
+    server.client.put(server.path(jar, "/network"), json=POLICY)
+    server.client.post(server.path(jar, "/network/grants"), json={"allow": "gitlab.com", "seconds": 600})
+    server.client.post(server.path(paused, "/pause"))
+    before = server.client.get("/sandboxes").json()
+    grants = server.client.get(server.path(jar, "/network/grants")).json()
+    server = start()
+    assert server.client.get("/sandboxes").json() == before
+    assert server.client.get(server.path(jar, "/network")).json() == POLICY
+    assert server.client.get(server.path(jar, "/network/grants")).json() == grants
+    assert server.client.put(server.path(jar, "/network"), json=POLICY).json()["generation"] == 4
+    assert server.client.post(server.path(jar, "/exec"), json={"command": ["true"]}).json()["exit_code"] == 0
+
+
+def test_what_nobody_knows_is_swept(start):
+    server = start()
+    MemoryBackend(server.world).create("stranger", Wanted()).close()
+    server = start()
+    assert "stranger" not in server.world.sandboxes
+
+
+def test_what_has_died_meanwhile_is_swept(start):
+    server = start()
+    dead, vanished, alive = server.sandbox(), server.sandbox(), server.sandbox()
+    server.world.sandboxes[dead].is_dead = True
+    del server.world.sandboxes[vanished]
+    server = start()
+    assert [server.status(jar) for jar in (dead, vanished, alive)] == ["gone", "gone", "running"]
+    assert list(server.world.sandboxes) == [alive]
+    with server.events("/events?after=0") as events:
+        assert next(event for event in events if event.event == "sandbox.deleted").data["cause"] == "sweep"
+
+
+@pytest.mark.parametrize("status", ["creating", "deleting"])
+def test_what_was_half_made_or_half_deleted_is_swept(start, status):
+    server = start()
+    jar = server.sandbox()
+    server.stop()
+    with closing(sqlite3.connect(server.state / "belljar.db")) as database, database:
+        database.execute("UPDATE sandboxes SET state = json_set(state, '$.status', ?)", (status,))
+    server = start()
+    assert server.status(jar) == "gone"
+    assert not server.world.sandboxes
+
+
+def test_the_key_of_a_request_outlives_the_server(start):
+    server = start()
+
+    def create() -> Any:
+        return server.client.post("/sandboxes", json={"backend": "memory"}, headers={"idempotency-key": "k"}).json()
+
+    first = create()
+    server = start()
+    assert create()["id"] == first["id"]
+
+
+def test_one_that_cannot_be_adopted_stays_closed_and_says_so(start, monkeypatch):
+    server = start()
+    jar = server.sandbox()
+
+    def refuse(*_, **__):
+        raise MachineError("nft is not there; install it")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryBackend, "adopt", refuse)
+        server = start()
+        told = server.client.get(server.path(jar)).json()
+        assert (told["status"], told["detail"]) == ("closed", "nft is not there; install it")
+        problem(server.client.put(server.path(jar, "/network"), json=POLICY), 409, "sandbox_not_ready")
+        assert jar in server.world.sandboxes, "it runs on"
+    server = start()
+    assert server.status(jar) == "running"
+
+
+def test_a_port_that_a_sandbox_may_reach_is_not_listened_on(start, tmp_path):
+    server = start()
+    port = server.port
+    server.stop()
+    other = Server(tmp_path / "other", server.world, port=0)
+    other.sandbox(network={"mode": "block-all", "host_ports": [port]})
+    other.stop()
+    with pytest.raises(ServedPortError, match="serve on another port"):
+        Server(tmp_path / "other", server.world, port=port)
+
+
+def test_a_directory_has_one_server_at_a_time(start):
+    server = start()
+    with pytest.raises(ServeError, match="another server"):
+        Server(server.state, server.world)
+    assert server.client.get("/sandboxes").status_code == 200
+
+
+def test_a_directory_that_is_open_to_others_is_refused(tmp_path, start):
+    (tmp_path / "state").mkdir(mode=0o755)
+    with pytest.raises(ServeError, match="open to others"):
+        start()
+
+
+def test_dead_sandboxes_are_noticed(start, monkeypatch):
+    monkeypatch.setattr(housekeeping, "_LOOK_SECONDS", 0.0)
+    server = start()
+    jar = server.sandbox()
+    server.world.sandboxes[jar].is_dead = True
+    until(lambda: server.status(jar) == "dead")
+    assert server.client.delete(server.path(jar)).status_code == 204
