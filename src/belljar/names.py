@@ -12,6 +12,7 @@ addresses nor names here, although the C library would dial 127.0.0.1 for each o
 
 import re
 import unicodedata
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from typing import TypeAlias
 
@@ -21,6 +22,8 @@ Host: TypeAlias = str | Address
 
 MAX_NAME = 253
 MAX_LABEL = 63
+
+_REMEMBERED_NAMES = 1024  # the same few are read again and again, for every question and every connection
 
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _PLAIN_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*", re.ASCII)
@@ -33,6 +36,7 @@ class SpellingError(ValueError):
     """A name, address or port that is not spelled in the one way Belljar reads; the message says what is wrong."""
 
 
+@lru_cache(_REMEMBERED_NAMES)
 def canonical_name(text: str) -> str:
     """Return the one spelling of a host name: lower case, A-labels, no trailing dot.
 

@@ -1,6 +1,5 @@
 """Short ways from a document to what a user would see."""
 
-from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any
 
@@ -68,7 +67,7 @@ def flow(text: str) -> Flow:
     text, _, resolved = text.partition(" = ")
     read = question(text.removesuffix("?")) if text.endswith("?") else parse_destination(text)
     addresses = tuple(map(ip_address, resolved.split())) or read.addresses
-    return replace(read, addresses=addresses, claimed=claimed or None)
+    return read._replace(addresses=addresses, claimed=claimed or None)
 
 
 def shown(value: object) -> str:

@@ -144,7 +144,7 @@ def test_no_policy_opens_what_is_never_open(policy, flow, host):
 @given(policies(), flows())
 def test_no_udp_leaves_in_block_all(policy, flow):
     policy = replace(policy, mode=Mode.BLOCK_ALL)
-    assert not verdict(policy, replace(flow, protocol=Protocol.UDP)).allowed
+    assert not verdict(policy, flow._replace(protocol=Protocol.UDP)).allowed
 
 
 # Adding an entry moves decisions in one direction.
@@ -220,11 +220,11 @@ def test_the_order_of_a_list_does_not_matter(policy, flow, random):
 @often
 @given(policies(), named_flows())
 def test_resolving_never_widens(policy, flow):
-    if not verdict(policy, replace(flow, addresses=())).allowed:
+    if not verdict(policy, flow._replace(addresses=())).allowed:
         assert not verdict(policy, flow).allowed
     if flow.name not in ("host.belljar.internal", "host.docker.internal"):
         for count in range(len(flow.addresses)):
-            fewer = replace(flow, addresses=flow.addresses[:count])
+            fewer = flow._replace(addresses=flow.addresses[:count])
             assert verdict(policy, fewer).allowed or not verdict(policy, flow).allowed
 
 
@@ -232,7 +232,7 @@ def test_resolving_never_widens(policy, flow):
 @given(policies(), flows())
 def test_a_claim_never_widens(policy, flow):
     if verdict(policy, flow).allowed:
-        assert verdict(policy, replace(flow, claimed=None)).allowed
+        assert verdict(policy, flow._replace(claimed=None)).allowed
 
 
 @often
@@ -240,7 +240,7 @@ def test_a_claim_never_widens(policy, flow):
 def test_wrapping_an_address_never_widens(policy, flow, embed):
     [address] = flow.addresses
     assume(isinstance(address, IPv4Address))
-    if verdict(policy, replace(flow, addresses=(embed(address),))).allowed:
+    if verdict(policy, flow._replace(addresses=(embed(address),))).allowed:
         assert verdict(policy, flow).allowed
 
 

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from ipaddress import IPv4Address, ip_address
 
 import dns.edns
@@ -189,7 +188,7 @@ def test_the_text_of_an_error_gives_way_to_the_records():
 
 def test_a_truncated_answer_keeps_its_error():
     query = asked(payload=512)
-    answer = replace(address_answer(found(query.to_wire()), addresses(100), 60), error=DENIED)
+    answer = address_answer(found(query.to_wire()), addresses(100), 60)._replace(error=DENIED)
     read = answered(query, answer.datagram())
     assert read.flags & dns.flags.TC
     assert errors(read) == [(DENIED.code, DENIED.text)]

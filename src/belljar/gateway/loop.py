@@ -19,7 +19,6 @@ One loop serves many who must not suffer from each other. What a call raises, or
 `on_crash`, and the loop goes on.
 """
 
-import logging
 import os
 import select
 import time
@@ -317,4 +316,6 @@ class Loop:
 
 
 def _log(error: BaseException) -> None:
+    import logging  # noqa: PLC0415 - it takes longer than starting a command should, and is hardly ever needed
+
     logging.getLogger(__name__).error("a bug in the gateway", exc_info=error)

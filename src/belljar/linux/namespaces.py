@@ -11,7 +11,6 @@ No name is left behind in /run/netns: a namespace lives as long as a descriptor,
 import os
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
@@ -105,5 +104,8 @@ class NetworkNamespace:
 
 def _in_a_thread(function: Callable[[], T]) -> T:
     """Call a function in a thread that ends with it, and with it the thread's membership in a namespace."""
+    # Imported here: a command that makes its own namespaces has no use for it, and would wait for it.
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+
     with ThreadPoolExecutor(1, thread_name_prefix="belljar-namespace") as thread:
         return thread.submit(function).result()

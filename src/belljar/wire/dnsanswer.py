@@ -17,7 +17,7 @@ failing now may be granted or mended a moment later.
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from belljar.names import Address
 from belljar.wire.dnsformat import CLASS_IN, HEADER, MAX_DATAGRAM, OPT, Flag, InfoCode, Rcode, RecordType, wire_name
@@ -45,8 +45,7 @@ class ExtendedError:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What to say to a query; records are encoded, and belong to the name in the question."""
 
     query: Query
@@ -95,9 +94,9 @@ class Answer:
 
 def address_answer(query: Query, addresses: Iterable[Address], ttl: int) -> Answer:
     """Answer with addresses, which must be of the family that the query asks for."""
-    records = (
+    records = [
         _record(RecordType.A if address.version == 4 else RecordType.AAAA, ttl, address.packed) for address in addresses
-    )
+    ]
     return Answer(query, records=tuple(records))
 
 

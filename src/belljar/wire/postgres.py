@@ -33,7 +33,7 @@ class Prelude:
         while self._undecided[:_SIZE] in _REQUESTS:
             self._undecided = self._undecided[_SIZE:]
             self.requests += 1
-        if any(request.startswith(self._undecided) for request in _REQUESTS):
+        if len(self._undecided) < _SIZE and any(request.startswith(self._undecided) for request in _REQUESTS):
             return b""
         self.ended = True
         rest, self._undecided = self._undecided, b""

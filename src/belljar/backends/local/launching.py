@@ -45,14 +45,17 @@ class Launched:
             self.kill()
             raise LaunchError(f"the sandbox cannot be put into its control group: {error}") from error
 
-    def settle(self) -> None:
-        """See the child through to where it waits. Raises LaunchError."""
+    def identify(self) -> None:
+        """Tell the child who it is in its user namespace; then it can seal the others. Raises LaunchError."""
         identity = self._plan.identity
         self._expect(staging.UNSHARED)
         _write(f"/proc/{self._process}/setgroups", "deny")
         _write(f"/proc/{self._process}/uid_map", f"0 {identity.host_uid} 1")
         _write(f"/proc/{self._process}/gid_map", f"0 {identity.host_gid} 1")
         self._channel.send(staging.MAPPED)
+
+    def settle(self) -> None:
+        """See the child through to where it waits. Raises LaunchError."""
         self._meet()
         if self._plan.sealed:
             try:
@@ -124,9 +127,9 @@ class Launched:
 
 
 def launch(plan: Plan) -> Launched:
-    """Fork the child that becomes a sandbox. For a process without threads; `settle` follows.
+    """Fork the child that becomes a sandbox. For a process without threads; `identify` and `settle` follow.
 
-    It is given a head start: what the caller does between the two costs no time.
+    The child is at work all the while: what the caller does between them costs no time.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     failures, failed = os.pipe()

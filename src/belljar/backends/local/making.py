@@ -101,6 +101,7 @@ class _Making:
         os.close(told)
         try:
             launched.join(groups.directories)
+            launched.identify()
             launched.settle()
             launched.go()
             _wait_for_first_process(ready, last_words)

@@ -1,28 +1,27 @@
-"""A command's whole life in a local sandbox: one process serves its doors, carries its terminal and sees its end."""
+"""A command in a local sandbox, from what is wanted to its exit code."""
 
+import gc
 import os
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
+from belljar.backends.local.attending import Attendant
+from belljar.backends.local.doors import Doors, can_change_our_modules
 from belljar.backends.local.identity import account_files, choose
-from belljar.backends.local.launching import Launched, launch
+from belljar.backends.local.launching import launch
 from belljar.backends.local.limiting import enforce
 from belljar.backends.local.staging import Plan
+from belljar.gateway.listeners import Listeners
+from belljar.gateway.loop import Loop
 from belljar.gateway.settings import Settings
-from belljar.linux.processes import allow_most_descriptors
 from belljar.policy import CompiledPolicy, Mode
 from belljar.sandbox.homes import home_inside
 from belljar.sandbox.ledger import Ledger
 from belljar.sandbox.spec import Spec
 from belljar.sandbox.terminal import Terminal
 from belljar.sandbox.view import view_of
-
-EXIT_TIMEOUT: Final = 124
-
-_PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class Network(NamedTuple):
@@ -52,88 +51,29 @@ def run(spec: Spec, network: Network | None, files: dict[Path, bytes], *, timeou
         udp=udp,
         address_space=enforcement.address_space,
     )
+    gc.freeze()  # what is there by now stays, in this process and in the one that it forks
     launched = launch(plan)
     if enforcement.group is not None:
         enforcement.group.watch()
         launched.join(enforcement.group.directories)
-    life = _Life(launched, terminal)
+    launched.identify()
     launched.settle()
-    return life.run(network, timeout)
+    loop = Loop()
+    with _doors(loop, network, launched.listeners, at_once=can_change_our_modules(view.binds)):
+        return Attendant(loop, launched, terminal).run(timeout)
 
 
-class _Life:
-    """The parent's loop, from the moment the sandbox is sealed."""
-
-    def __init__(self, launched: Launched, terminal: Terminal) -> None:
-        # Imported while the child is at work: it takes as long as sealing the sandbox does.
-        from belljar.gateway.loop import Loop  # noqa: PLC0415
-
-        self._launched, self._terminal = launched, terminal
-        self._loop = Loop()
-        self._timed_out = False
-
-    def run(self, network: Network | None, timeout: float | None) -> int:
-        loop, launched = self._loop, self._launched
-        with self._serving(network), self._signals():
-            self._terminal.start()
-            try:
-                launched.go()
-                ended = _Descriptor(launched.descriptor())
-                loop.watch(ended).on_readable = loop.stop
-                if timeout is not None:
-                    loop.call_later(timeout, self._time_out)
-                loop.run()
-                code = launched.wait()
-            finally:
-                launched.kill()
-                self._terminal.finish()
-        return EXIT_TIMEOUT if self._timed_out else code
-
-    def _time_out(self) -> None:
-        self._timed_out = True
-        self._launched.kill()
-
-    @contextmanager
-    def _serving(self, network: Network | None) -> Iterator[None]:
-        listeners = self._launched.listeners
-        if network is None or listeners is None:
-            yield
-            return
-        from belljar.gateway.gateway import Gateway  # noqa: PLC0415 - see above
-        from belljar.gateway.jar import Jar  # noqa: PLC0415
-        from belljar.gateway.observing import Observer  # noqa: PLC0415
-        from belljar.gateway.resolver import Resolver  # noqa: PLC0415
-
-        allow_most_descriptors()  # the command has been forked, and keeps the limit that it was given
-        gateway = Gateway(self._loop, Resolver(self._loop, network.settings.resolvers), network.settings)
-        gateway.open(Jar("local", network.policy, Observer("local", audit=network.ledger)), listeners)
-        try:
-            yield
-        finally:
-            gateway.close_all()
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Pass signals on to the command; whoever asks a second time to end it need not ask a third time."""
-        asked = False
-
-        def pass_on(number: int, _: Any) -> None:
-            nonlocal asked
-            if asked and number in (signal.SIGINT, signal.SIGTERM):
-                self._launched.kill()
-            asked = asked or number in (signal.SIGINT, signal.SIGTERM)
-            self._launched.signal(number)
-
-        before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-
-class _Descriptor(NamedTuple):
-    number: int
-
-    def fileno(self) -> int:
-        return self.number
+@contextmanager
+def _doors(loop: Loop, network: Network | None, listeners: Listeners | None, *, at_once: bool) -> Iterator[None]:
+    if network is None or listeners is None:
+        yield
+        return
+    doors = Doors(loop, network, listeners)
+    if at_once or network.ledger.audit is not None:
+        doors.open()
+    else:
+        doors.open_when_somebody_knocks()
+    try:
+        yield
+    finally:
+        doors.close()

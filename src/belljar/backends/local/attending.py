@@ -1,0 +1,70 @@
+"""A sandbox's life from outside: its doors are answered, its terminal and signals are carried, and its end is seen."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+from belljar.backends.local.launching import Launched
+from belljar.gateway.loop import Loop
+from belljar.sandbox.terminal import Terminal
+
+EXIT_TIMEOUT: Final = 124
+
+_PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+
+
+class Attendant:
+    """Who is there for a sandbox, from the moment it is sealed."""
+
+    def __init__(self, loop: Loop, launched: Launched, terminal: Terminal) -> None:
+        self._loop, self._launched, self._terminal = loop, launched, terminal
+        self._timed_out = False
+
+    def run(self, timeout: float | None) -> int:
+        """Have the command started, and return its exit code."""
+        loop, launched = self._loop, self._launched
+        with self._signals():
+            self._terminal.start()
+            try:
+                launched.go()
+                ended = _Descriptor(launched.descriptor())
+                loop.watch(ended).on_readable = loop.stop
+                if timeout is not None:
+                    loop.call_later(timeout, self._time_out)
+                loop.run()
+                code = launched.wait()
+            finally:
+                launched.kill()
+                self._terminal.finish()
+        return EXIT_TIMEOUT if self._timed_out else code
+
+    def _time_out(self) -> None:
+        self._timed_out = True
+        self._launched.kill()
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Pass signals on to the command; whoever asks a second time to end it need not ask a third time."""
+        asked = False
+
+        def pass_on(number: int, _: Any) -> None:
+            nonlocal asked
+            if asked and number in (signal.SIGINT, signal.SIGTERM):
+                self._launched.kill()
+            asked = asked or number in (signal.SIGINT, signal.SIGTERM)
+            self._launched.signal(number)
+
+        before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+class _Descriptor(NamedTuple):
+    number: int
+
+    def fileno(self) -> int:
+        return self.number

@@ -1,0 +1,61 @@
+"""A sandbox's doors, which are answered once somebody knocks.
+
+To import the gateway takes longer than to make a sandbox, and many a command asks nothing of the network. So the sealed
+sandbox goes ahead, and the gateway is imported for the first connection or datagram, which waits in the kernel for that
+long. Until then nobody answers, which is as good as closed.
+
+What is imported while a command runs must not be what the command can write to, such as an installation in the working
+directory. There, and where an audit log is to tell of every sandbox, the gateway is imported before.
+"""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import belljar
+from belljar.gateway.listeners import Listeners
+from belljar.gateway.loop import Loop
+from belljar.sandbox.spec import Bind
+
+if TYPE_CHECKING:
+    from belljar.backends.local.running import Network
+    from belljar.gateway.gateway import Gateway
+
+
+class Doors:
+    """What is between a sandbox and the network."""
+
+    def __init__(self, loop: Loop, network: "Network", listeners: Listeners) -> None:
+        self._loop, self._network, self._listeners = loop, network, listeners
+        self._gateway: Gateway | None = None
+
+    def open(self) -> None:
+        """Have the gateway answer."""
+        from belljar.backends.local.serving import serve  # noqa: PLC0415 - see above
+
+        self._gateway = serve(self._loop, self._network, self._listeners)
+
+    def open_when_somebody_knocks(self) -> None:
+        """Have the gateway answer once it is needed."""
+        for listener in self._listeners:
+            self._loop.watch(listener).on_readable = self._open_late
+
+    def _open_late(self) -> None:
+        for listener in self._listeners:
+            self._loop.unwatch(listener)
+        self.open()
+
+    def close(self) -> None:
+        """Have nobody answer any more."""
+        if self._gateway is not None:
+            self._gateway.close_all()
+        else:
+            self._listeners.close()
+
+
+def can_change_our_modules(binds: Iterable[Bind]) -> bool:
+    """Tell whether something is imported from where a sandbox can write to."""
+    writable = [bind.source for bind in binds if bind.writable]
+    places = [Path(entry).resolve() for entry in (*sys.path, belljar.__file__)]
+    return any(place.is_relative_to(source) or source.is_relative_to(place) for place in places for source in writable)
