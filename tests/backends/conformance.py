@@ -33,6 +33,9 @@ PATIENCE = 60
 A_MOMENT = 0.2
 """Long enough for what should not happen to be noticed; nothing fails if it is too short."""
 
+SIGNALS_OF_LIBC = 0b11 << 31
+"""32 and 33, which the C library keeps to itself: whether they are ignored depends on who started the tests."""
+
 
 class Done(NamedTuple):
     code: int
@@ -307,7 +310,7 @@ class Sealed(Conformance):
 
     def test_signals_are_as_in_any_program(self, backend, jar):
         out = shell(backend, jar, "grep -E '^Sig(Blk|Ign)' /proc/self/status").split()
-        assert [int(mask, 16) for mask in out[1::2]] == [0, 0]
+        assert [int(mask, 16) & ~SIGNALS_OF_LIBC for mask in out[1::2]] == [0, 0]
 
     def test_there_is_no_interface_but_loopback(self, backend, jar):
         out = shell(backend, jar, "tail -n +3 /proc/net/dev | cut -d: -f1")
