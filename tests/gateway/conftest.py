@@ -1,5 +1,6 @@
 import pytest
 
+from tests.gateway.driving import Driver, nothing_left_behind
 from tests.gateway.serving import Serving
 
 
@@ -9,3 +10,12 @@ def serving(whole_universe):
     running = Serving(whole_universe)
     yield running
     running.close()
+
+
+@pytest.fixture
+def driver():
+    """A loop that is driven by hand, and that a test leaves as it found it."""
+    driver = Driver()
+    with nothing_left_behind(driver):
+        yield driver
+    driver.loop.close()

@@ -10,15 +10,7 @@ import pytest
 from belljar.gateway.loop import Cancelled, Loop
 from belljar.gateway.streams import Stream
 from tests.gateway.connections import connected
-from tests.gateway.driving import Driver, nothing_left_behind, open_descriptors
-
-
-@pytest.fixture
-def driver():
-    driver = Driver()
-    with nothing_left_behind(driver):
-        yield driver
-    driver.loop.close()
+from tests.gateway.driving import open_descriptors
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import pytest
 
 from belljar.gateway.loop import Cancelled, Loop, Task
 from belljar.gateway.sharing import Shared
-from tests.gateway.driving import Driver, nothing_left_behind
+from tests.gateway.driving import Driver
 
 
 class Work:
@@ -25,14 +25,6 @@ class Work:
         if key == "broken":
             raise ZeroDivisionError
         return f"{key} {len(self.begun)}"
-
-
-@pytest.fixture
-def driver():
-    driver = Driver()
-    with nothing_left_behind(driver):
-        yield driver
-    driver.loop.close()
 
 
 @pytest.fixture

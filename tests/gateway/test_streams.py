@@ -10,17 +10,8 @@ import pytest
 from belljar.gateway.loop import Cancelled
 from belljar.gateway.streams import connect
 from tests.gateway.connections import connected, receive, reset
-from tests.gateway.driving import Driver, nothing_left_behind
 
 LOCALHOST = ip_address("127.0.0.1")
-
-
-@pytest.fixture
-def driver():
-    driver = Driver()
-    with nothing_left_behind(driver):
-        yield driver
-    driver.loop.close()
 
 
 @pytest.fixture
