@@ -8,6 +8,8 @@ import click
 _BYTES: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _LEAST_BYTES: Final = 4 << 20
+_SECONDS: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)", re.IGNORECASE)
+_UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class Bytes(click.ParamType[int]):
@@ -23,3 +25,36 @@ class Bytes(click.ParamType[int]):
         if amount < _LEAST_BYTES:
             self.fail(f'"{value}" is too little to run anything; did you forget the unit, as in 512m?', param, ctx)
         return amount
+
+
+class Seconds(click.ParamType[float]):
+    """``90``, ``10m``, ``2h``."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        match = _SECONDS.fullmatch(str(value).strip())
+        seconds = float(match[1]) * _UNITS[match[2].lower()] if match else 0.0
+        if not seconds:
+            self.fail(
+                f'"{value}" is no length of time; write seconds, or a number with a unit: 10m, 2h, 1d', param, ctx
+            )
+        return seconds
+
+
+def written_seconds(seconds: float) -> str:
+    """Return a length of time in its largest unit: ``42s``, ``7m``, ``3h``, ``12d``."""
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size or (unit == "m" and seconds >= size):
+            return f"{seconds // size:.0f}{unit}"
+    return f"{max(seconds, 0):.0f}s"
+
+
+def written_bytes(count: int) -> str:
+    """Return an amount of bytes: ``17 B``, ``4.2 MB``."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

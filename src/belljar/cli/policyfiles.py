@@ -59,13 +59,18 @@ def read_source(path: str) -> str:
         raise UnreadableFileError(f"{shown(path)} cannot be read: {reason}") from None
 
 
-def load_policy(path: str) -> PolicyFile:
-    """Read and compile a policy file. Raises UnreadableFileError or InvalidFileError."""
+def load_document(path: str) -> Document:
+    """Read a policy file, for another machine. Raises UnreadableFileError or InvalidFileError."""
     text = read_source(path)
     try:
-        document = read_policy(text, guess_syntax(text, path))
+        return read_policy(text, guess_syntax(text, path))
     except InvalidPolicyError as error:
         raise InvalidFileError(_listed(shown(path), None, error.problems)) from None
+
+
+def load_policy(path: str) -> PolicyFile:
+    """Read and compile a policy file, for this machine. Raises UnreadableFileError or InvalidFileError."""
+    document = load_document(path)
     try:
         compiled = compile_policy(document.policy, discover=discover)
     except InvalidPolicyError as error:

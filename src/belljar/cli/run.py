@@ -1,4 +1,7 @@
-"""`belljar run` and `belljar shell`: a command in a sandbox."""
+"""`belljar run` and `belljar shell`: a command in a sandbox.
+
+What is needed once the command has ended is imported before it starts: it may have been able to write to our modules.
+"""
 
 import json
 import os
@@ -7,19 +10,19 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from belljar.cli import summary
 from belljar.cli.amounts import Bytes
+from belljar.cli.learning import learned
 from belljar.cli.runpolicy import PolicyOptions, policy_of
 from belljar.errors import BelljarError
 from belljar.policy import Mode
+from belljar.sandbox.changes import Changes, changed_places, runnable_changes
 from belljar.sandbox.homes import home_inside
 from belljar.sandbox.spec import Bind, ResourceLimits, Spec
-
-if TYPE_CHECKING:
-    from belljar.sandbox.changes import Changes
 
 EXIT_FAILED = 125
 """Belljar's own failures; everything else is the command's own exit code."""
@@ -214,25 +217,17 @@ class _Run:
         return binds
 
     def _sum_up(self, ledger: Any, code: int) -> None:
-        from belljar.cli import summary  # noqa: PLC0415
-
         if self._options["learn"]:
-            from belljar.cli.learning import learned  # noqa: PLC0415
-
             click.echo(learned(ledger), err=True, nl=False)
         elif self._options["as_json"]:
             click.echo(json.dumps(summary.as_object(ledger, self._changes(), code)), err=True)
         elif self._options["summary"] or (sys.stderr.isatty() and not self._quiet):
             click.echo(summary.as_text(ledger, self._changes()), err=True, nl=False)
 
-    def _changes(self) -> "Changes":
-        from belljar.sandbox.changes import runnable_changes  # noqa: PLC0415
-
+    def _changes(self) -> Changes:
         return runnable_changes(self._workdir, self._started_ns)
 
     def _warn_of_changed_places(self) -> None:
-        from belljar.sandbox.changes import changed_places  # noqa: PLC0415
-
         if places := changed_places(self._workdir, self._started_ns, self._spec.allow_write):
             self._say(f"warning: new or changed, and your own tools run code from there: {', '.join(places)}")
 

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 from pathlib import Path
 
 import click
@@ -43,6 +44,7 @@ def serve(host: str, port: int, state: Path, expose: tuple[str, ...]) -> None:
     from belljar.control.backends import make_backends  # noqa: PLC0415
     from belljar.control.serving import SOCKET, Serving, signalled  # noqa: PLC0415
     from belljar.control.serving import serve as serve_until_ended  # noqa: PLC0415
+    from belljar.control.tokens import TokenFile  # noqa: PLC0415
     from belljar.gateway.settings import read_settings, unused_proxy  # noqa: PLC0415
 
     logging.basicConfig(format="belljar: %(message)s", level=logging.WARNING)
@@ -51,8 +53,12 @@ def serve(host: str, port: int, state: Path, expose: tuple[str, ...]) -> None:
         click.echo(f"belljar: warning: {unused}", err=True)
 
     def tell(port: int) -> None:
-        click.echo(f"belljar: listening on http://{_written(host)}:{port} and {state / SOCKET}", err=True)
-        click.echo("belljar: `belljar token show` prints the token", err=True)
+        address = f"http://{_written(host)}:{port}"
+        click.echo(f"belljar: listening on {address} and {state / SOCKET}", err=True)
+        if sys.stderr.isatty():  # a person reads it; a log would keep it
+            click.echo(f"belljar: dashboard: {address}/#token={TokenFile(state).read()}", err=True)
+        else:
+            click.echo(f"belljar: dashboard: {address}/; `belljar token show` prints the token", err=True)
 
     asyncio.run(
         serve_until_ended(

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from belljar.cli.amounts import written_bytes
 from belljar.policy import Reason
 from belljar.sandbox.changes import Changes
 from belljar.sandbox.ledger import Destination, Ledger
@@ -57,7 +58,7 @@ def _reached(ledger: Ledger) -> list[str]:
     width = max(len(str(where)) for where in ledger.reached)
     lines = [
         f"  {click.style('✓', fg='green')} {where!s:<{width}}  {_times(sums.flows, 'connection')},"
-        f" {_size(sums.bytes_up)} sent, {_size(sums.bytes_down)} received"
+        f" {written_bytes(sums.bytes_up)} sent, {written_bytes(sums.bytes_down)} received"
         for where, sums in sorted(ledger.reached.items(), key=lambda item: -item[1].bytes_down)
     ]
     return ["belljar: reached", *lines]
@@ -95,12 +96,3 @@ def _without_echoes(ledger: Ledger) -> dict[Destination, Any]:
 
 def _times(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
-
-
-def _size(count: int) -> str:
-    size = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

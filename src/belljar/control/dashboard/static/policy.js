@@ -25,11 +25,15 @@ export function policyView(place, sandbox, signal) {
       h("section", { class: "card", "aria-label": "Check" }, verdict, details), explain.element)));
   let base = null;
   let checking = new AbortController();
+  const inForce = () => `${JSON.stringify(base.policy, null, 2)}\n`;
 
+  /** Show the policy in force; what somebody has begun to type meanwhile stays. */
   async function load() {
+    const isUntouched = revert.disabled;
     try {
       base = await getPolicy(sandbox, signal);
-      editor.set(`${JSON.stringify(base.policy, null, 2)}\n`);
+      if (isUntouched && !revert.disabled) return checkSoon();
+      editor.set(inForce());
       settle();
     } catch (problem) {
       notifyProblem(problem);
@@ -56,15 +60,17 @@ export function policyView(place, sandbox, signal) {
     apply.disabled = true;
     revert.disabled = false;
     checking.abort();
+    say("", "Checking…");
     checkSoon();
   }
 
   async function check() {
+    const text = editor.text();
     if (!base) return;
+    if (text === inForce()) return settle();
     checking.abort();
     checking = new AbortController();
     const { signal: current } = checking;
-    const text = editor.text();
     try {
       const found = await call("PUT", `${path}?dry_run=true`, { text: (places(text), text), signal: current });
       editor.mark(new Set());
