@@ -1,34 +1,45 @@
 # The doors of the project. Each target sets up what it needs on a fresh Debian or Ubuntu machine first.
-.PHONY: help demo test lint bench fuzz setup clean
+.PHONY: help demo test test-agents lint bench fuzz setup setup-tests clean
 
 BIN := .venv/bin
 
 help:
 	@echo "make demo    set up, and show Belljar at work"
 	@echo "make test    set up, and run every check and test"
+	@echo "make test-agents  install claude, codex and opencode from npm below .cache, and test them in sandboxes"
 	@echo "make lint    ruff, mypy and import-linter only"
 	@echo "make bench   measure, and print tables (BENCH=--help lists the options)"
 	@echo "make fuzz    fuzz the parsers for SECONDS (default 600)"
 	@echo "make clean   remove what set-up and tests have made"
 
-setup: .venv/.ready
+setup: .venv/.ready-use
 
-.venv/.ready: pyproject.toml scripts/setup
-	@scripts/setup
+setup-tests: .venv/.ready-tests
+
+.venv/.ready-%: pyproject.toml scripts/setup
+	@scripts/setup $*
 
 demo: setup
 	@scripts/demo
 
-test: setup
+test: setup-tests
 	@$(BIN)/python scripts/check.py --tests
 
-lint: setup
+test-agents: setup-tests .cache/agents/.ready
+	@$(BIN)/pytest -q tests/agents
+
+.cache/agents/.ready:
+	@npm install --no-fund --no-audit --cache .cache/npm --prefix .cache/agents \
+	    @anthropic-ai/claude-code @openai/codex opencode-ai
+	@touch $@
+
+lint: setup-tests
 	@$(BIN)/python scripts/check.py
 
-bench: setup
+bench: setup-tests
 	@$(BIN)/python -m bench $(BENCH)
 
-fuzz: setup
+fuzz: setup-tests
 	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),600)
 
 clean:

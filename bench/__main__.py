@@ -15,10 +15,11 @@ from bench.decisions import bench_decisions, bench_loading
 from bench.gateway import bench_gateway
 from bench.parsers import bench_parsers
 from bench.resolving import bench_dns
+from bench.running import bench_running
 from bench.timing import FULL, QUICK, Effort
 from tests import privileges
 
-SECTIONS = ("decisions", "parsers", "commands", "gateway", "dns")
+SECTIONS = ("decisions", "parsers", "commands", "gateway", "dns", "run")
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 MARK = "<!-- What follows is written by `python -m bench --markdown`. -->\n"
 
@@ -72,6 +73,8 @@ def run(sections: tuple[str, ...], effort: Effort) -> None:
         bench_gateway(effort)
     if "dns" in sections:
         bench_dns(effort)
+    if "run" in sections:
+        bench_running()
 
 
 def machine() -> str:

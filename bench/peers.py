@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.fetching import from_debian, from_pip, version_of
+from bench.fetching import from_debian, from_pip, libraries_of, version_of
 from bench.origin import ANSWER, IDLE, STREAM
 from bench.ourselves import ORIGIN_PORT
 from tests.universe.addresses import PUBLIC, RESOLVER
@@ -58,7 +58,7 @@ pinger_enable off
 shutdown_lifetime 0 seconds
 unlinkd_program {_found(root, "usr/lib/squid/unlinkd")}
 """)
-    program, libraries = str(_found(root, "usr/sbin/squid")), _libraries(root)
+    program, libraries = str(_found(root, "usr/sbin/squid")), libraries_of(root)
     return Peer(
         version_of(program, "-v", environment=libraries),
         "CONNECT; the name in it is checked, the ClientHello is not looked at",
@@ -94,7 +94,7 @@ frontend inspected
 backend origin
     server origin {ORIGIN}
 """)
-    program, libraries = str(_found(root, "usr/sbin/haproxy")), _libraries(root)
+    program, libraries = str(_found(root, "usr/sbin/haproxy")), libraries_of(root)
     return Peer(
         version_of(program, "-v", environment=libraries),
         "the server name in the ClientHello is checked; `splice-auto`; the origin's address is fixed",
@@ -129,7 +129,7 @@ stream {{
     }}
 }}
 """)
-    program, libraries = str(_found(root, "usr/sbin/nginx")), _libraries(root)
+    program, libraries = str(_found(root, "usr/sbin/nginx")), libraries_of(root)
     return Peer(
         version_of(program, "-v", environment=libraries),
         "`ssl_preread`: the server name in the ClientHello is checked; the origin's address is fixed",
@@ -198,7 +198,7 @@ def mitmproxy(directory: Path) -> Peer:
 def dnsmasq(directory: Path, *, log: bool) -> Peer:
     """Debian's dnsmasq, which answers from its own configuration, as Belljar answers from its pool."""
     root = from_debian("dnsmasq", "dnsmasq-base")
-    program, libraries = str(_found(root, "usr/sbin/dnsmasq")), _libraries(root)
+    program, libraries = str(_found(root, "usr/sbin/dnsmasq")), libraries_of(root)
     port = 4005 + log
     options = [f"--port={port}", "--listen-address=127.0.0.1", "--bind-interfaces", "--conf-file=/dev/null"]
     options += ["--no-resolv", "--no-hosts", "--pid-file", "--user=root", "--group=root", "--keep-in-foreground"]
@@ -226,8 +226,3 @@ PROXIES: dict[str, Callable[[Path], Peer]] = {
 def _found(root: Path, path: str) -> Path:
     """Return where a file is: unpacked, or on the system if it was there already."""
     return root / path if (root / path).exists() else Path("/", path)
-
-
-def _libraries(root: Path) -> dict[str, str]:
-    found = {str(library.parent) for library in root.glob("usr/lib/**/*.so.*")}
-    return {"LD_LIBRARY_PATH": ":".join(sorted(found))}

@@ -16,18 +16,19 @@ def on_cpu(cpu: int, *command: str) -> list[str]:
 
 def cpu_seconds(pid: int) -> float:
     """Return the time on a core, of all threads; none for process 0, which stands for nobody."""
-    files = (path for process in _family(pid) for path in Path(f"/proc/{process}/task").glob("*/schedstat"))
+    files = (path for process in family(pid) for path in Path(f"/proc/{process}/task").glob("*/schedstat"))
     return sum(int(path.read_text().split()[0]) for path in files) / 1e9
 
 
 def memory(pid: int) -> int:
     """Return the bytes of memory, shared ones divided among those who share them (PSS)."""
-    texts = (Path(f"/proc/{process}/smaps_rollup").read_text() for process in _family(pid))
+    texts = (Path(f"/proc/{process}/smaps_rollup").read_text() for process in family(pid))
     return sum(int(text.partition("\nPss:")[2].split()[0]) for text in texts) * 1024
 
 
-def _family(pid: int) -> Iterator[int]:
+def family(pid: int) -> Iterator[int]:
+    """Yield a process and all that come from it."""
     yield pid
     for children in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in children.read_text().split():
-            yield from _family(int(child))
+            yield from family(int(child))

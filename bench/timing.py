@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from statistics import median
+from statistics import median, quantiles
 from typing import NamedTuple
 
 
@@ -22,6 +22,7 @@ class Figures(NamedTuple):
 
     best: float
     median: float
+    p95: float
 
 
 def interleaved(
@@ -35,7 +36,7 @@ def interleaved(
             for _ in range(calls):
                 call()
             samples[name].append((time.perf_counter() - started) / calls)
-    return {name: Figures(min(times), median(times)) for name, times in samples.items()}
+    return {name: Figures(min(times), median(times), quantiles(times, n=20)[-1]) for name, times in samples.items()}
 
 
 def print_table(title: str, head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
