@@ -5,7 +5,8 @@ sandbox goes ahead, and the gateway is imported for the first connection or data
 long. Until then nobody answers, which is as good as closed.
 
 What is imported while a command runs must not be what the command can write to, such as an installation in the working
-directory. There, and where an audit log is to tell of every sandbox, the gateway is imported before.
+directory. There, and where an audit log is to tell of every sandbox, or a proxy may make a policy unenforceable, the
+gateway is imported before.
 """
 
 import sys

@@ -59,17 +59,18 @@ def run(spec: Spec, network: Network | None, files: dict[Path, bytes], *, timeou
     launched.identify()
     launched.settle()
     loop = Loop()
-    with _doors(loop, network, launched.listeners, at_once=can_change_our_modules(view.binds)):
+    with _doors(loop, network, launched.listeners, unsafe_to_wait=can_change_our_modules(view.binds)):
         return Attendant(loop, launched, terminal).run(timeout)
 
 
 @contextmanager
-def _doors(loop: Loop, network: Network | None, listeners: Listeners | None, *, at_once: bool) -> Iterator[None]:
+def _doors(loop: Loop, network: Network | None, listeners: Listeners | None, *, unsafe_to_wait: bool) -> Iterator[None]:
     if network is None or listeners is None:
         yield
         return
     doors = Doors(loop, network, listeners)
-    if at_once or network.ledger.audit is not None:
+    has_more_to_say = network.ledger.audit is not None or network.settings.proxy is not None  # that it cannot be done
+    if unsafe_to_wait or has_more_to_say:
         doors.open()
     else:
         doors.open_when_somebody_knocks()
