@@ -109,8 +109,10 @@ def unmapped(network: Network) -> Network:
 
 def classify(address: Address) -> AddressClass:
     """Tell how far an address can be opened."""
+    if isinstance(address, IPv4Address):
+        return _class_of(address)
     found = _class_of(unwrap(address))
-    if isinstance(address, IPv6Address) and int(address) >> 32 & _ISATAP_MASK == _ISATAP:
+    if int(address) >> 32 & _ISATAP_MASK == _ISATAP:
         # ISATAP tunnels to the IPv4 address at the end. But it does so under a prefix that anyone may own, so that
         # address is not what a range grants: it only makes the class stricter.
         tunnel_end = _class_of(IPv4Address(int(address) & 0xFFFF_FFFF))

@@ -46,10 +46,11 @@ def decide(policy: CompiledPolicy | None, flow: Flow) -> Verdict:
     """Decide a flow. Without a policy, everything is denied."""
     if policy is None:
         return Verdict(Action.DENY, Reason.POLICY_MISSING, None, flow)
-    return _closed_to_all(policy, flow) or _by_the_policy(policy, flow)
+    classes = list(map(classify, flow.addresses))
+    return _closed_to_all(policy, flow, classes) or _by_the_policy(policy, flow, classes)
 
 
-def _closed_to_all(policy: CompiledPolicy, flow: Flow) -> Verdict | None:
+def _closed_to_all(policy: CompiledPolicy, flow: Flow, classes: list[AddressClass]) -> Verdict | None:
     """Deny what no entry of a policy can open."""
     name, claimed = flow.name, flow.claimed
     if name is None and not flow.addresses:
@@ -64,8 +65,8 @@ def _closed_to_all(policy: CompiledPolicy, flow: Flow) -> Verdict | None:
         return Verdict(Action.DENY, Reason.RESERVED_NAME, None, flow, culprit)
     if not flow.addresses or name in HOST_NAMES:
         return None
-    for address in flow.addresses:
-        if classify(address) is AddressClass.NEVER:
+    for address, found in zip(flow.addresses, classes, strict=True):
+        if found is AddressClass.NEVER:
             culprit = f"{unwrap(address)}, which is loopback, link-local, metadata or reserved and stays closed"
         elif policy.host_addresses and unwrap(address) in policy.host_addresses:
             culprit = f"{unwrap(address)}, an address of the host, whose services are opened by host_ports alone"
@@ -75,7 +76,7 @@ def _closed_to_all(policy: CompiledPolicy, flow: Flow) -> Verdict | None:
     return None
 
 
-def _by_the_policy(policy: CompiledPolicy, flow: Flow) -> Verdict:
+def _by_the_policy(policy: CompiledPolicy, flow: Flow, classes: list[AddressClass]) -> Verdict:
     winner, naming, near_miss = _first_clauses(policy, flow)
     if winner is not None and winner.action is Action.DENY:
         return Verdict(Action.DENY, winner.reason, f"{winner.place}[{winner.entry}]", flow)
@@ -86,7 +87,7 @@ def _by_the_policy(policy: CompiledPolicy, flow: Flow) -> Verdict:
     if flow.name is not None and is_closed_name(flow.name) and not (naming and naming.action is Action.ALLOW):
         culprit = "something inside a cloud or a cluster, which only an entry that names it opens"
         return Verdict(Action.DENY, Reason.RESERVED_NAME, "mode", flow, culprit)
-    if flow.addresses and (closed := _closed_private_address(policy, flow)):
+    if AddressClass.PRIVATE in classes and (closed := _closed_private_address(policy, flow, classes)):
         opener = "its range in allowed_cidrs" if policy.mode is Mode.BLOCK_ALL else "an allow rule with its range"
         culprit = f"{unwrap(closed)}, a private address; {opener} opens it, or allow_private"
         return Verdict(Action.DENY, Reason.RESERVED_ADDRESS, "allow_private", flow, culprit)
@@ -125,9 +126,10 @@ def _clauses(policy: CompiledPolicy, flow: Flow) -> list[Clause]:
         found = []
     for address in flow.addresses:
         inner = unwrap(address)
-        # Names grant, addresses do not: a grant by CIDR is for those who dial an address.
-        grants = flow.name is None
-        found += [c for c in policy.cidrs.containing(inner) if grants or c.action is Action.DENY]
+        if containing := policy.cidrs.containing(inner):
+            # Names grant, addresses do not: a grant by CIDR is for those who dial an address.
+            grants = flow.name is None
+            found += [c for c in containing if grants or c.action is Action.DENY]
         if inner is not address:
             found += [c for c in policy.cidrs.containing(address) if c.action is Action.DENY]
     return found
@@ -150,11 +152,11 @@ def _not_granted(flow: Flow, near_miss: Clause | None) -> Verdict:
     return Verdict(Action.DENY, reason, "mode", flow)
 
 
-def _closed_private_address(policy: CompiledPolicy, flow: Flow) -> Address | None:
+def _closed_private_address(policy: CompiledPolicy, flow: Flow, classes: list[AddressClass]) -> Address | None:
     if policy.policy.allow_private:
         return None
-    for address in flow.addresses:
-        if classify(address) is not AddressClass.PRIVATE:
+    for address, found in zip(flow.addresses, classes, strict=True):
+        if found is not AddressClass.PRIVATE:
             continue
         opening = policy.opened.containing(unwrap(address))
         if not any(clause.opens(flow.port, flow.protocol) for clause in opening):
