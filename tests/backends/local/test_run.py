@@ -279,3 +279,12 @@ def test_control_groups_vanish_even_if_belljar_is_killed(cli):
     while groups() != before:
         assert time.monotonic() < given_up, "a control group is left"
         time.sleep(0.01)
+
+
+def test_the_process_that_holds_the_doors_keeps_its_memory_to_itself(cli):
+    """What belongs to root in /proc is closed to other processes of the same user: no debugger, no look at memory."""
+    running = cli.start("--", "sh", "-c", "echo ready; read end", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert running.stdout.readline() == "ready\n"
+    owner = Path(f"/proc/{running.pid}/environ").stat().st_uid
+    running.communicate("\n", timeout=60)
+    assert owner == 0

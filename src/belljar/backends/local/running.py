@@ -16,6 +16,7 @@ from belljar.backends.local.staging import Plan
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop
 from belljar.gateway.settings import Settings
+from belljar.linux.processes import keep_memory_private
 from belljar.policy import CompiledPolicy, Mode
 from belljar.sandbox.homes import home_inside
 from belljar.sandbox.ledger import Ledger
@@ -58,6 +59,7 @@ def run(spec: Spec, network: Network | None, files: dict[Path, bytes], *, timeou
         launched.join(enforcement.group.directories)
     launched.identify()
     launched.settle()
+    keep_memory_private()  # not before: it concerns the child, too, whose files in /proc we have written to
     loop = Loop()
     with _doors(loop, network, launched.listeners, unsafe_to_wait=can_change_our_modules(view.binds)):
         return Attendant(loop, launched, terminal).run(timeout)
