@@ -5,15 +5,15 @@ const CLOSED = {
   denied_by_rule: "A rule of the policy denies it, and rules come first: change that rule.",
   udp_blocked: "UDP stays closed in block-all.",
   name_mismatch: "The client named another host than the one it dialled: no policy opens that.",
-  reserved_address: "It leads to a reserved address: list its range in allowed_cidrs if that is meant.",
+  reserved_address: "It leads to a private address: list its range in allowed_cidrs if that is meant.",
 };
+const CLOSED_FOR_GOOD = "No entry of a policy can open this.";
 
 /** Return {change, grant} for a denial under a policy, or {why} it cannot be opened like that. */
 export function opening({ name = null, addresses = [], port = null, protocol, reason, rule }, policy) {
   const host = name ?? addresses[0];
-  if (CLOSED[reason] || rule === null || !host) {
-    return { why: CLOSED[reason] ?? "No entry of a policy can open this." };
-  }
+  if (reason === "reserved_address" && rule === null) return { why: CLOSED_FOR_GOOD };
+  if (CLOSED[reason] || rule === null || !host) return { why: CLOSED[reason] ?? CLOSED_FOR_GOOD };
   if (reason === "host_port_not_allowed") return { change: { host_ports: [port] }, grant: null };
   const isOrdinary = port === null || (WEB_PORTS.includes(port) && !policy.egress?.allowed_ports);
   const entry = isOrdinary ? host : `${host}:${port}`;
