@@ -16,10 +16,11 @@ from bench.gateway import bench_gateway
 from bench.parsers import bench_parsers
 from bench.resolving import bench_dns
 from bench.running import bench_running
+from bench.serving import bench_serving
 from bench.timing import FULL, QUICK, Effort
 from tests import privileges
 
-SECTIONS = ("decisions", "parsers", "commands", "gateway", "dns", "run")
+SECTIONS = ("decisions", "parsers", "commands", "gateway", "dns", "run", "serve")
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 MARK = "<!-- What follows is written by `python -m bench --markdown`. -->\n"
 
@@ -75,6 +76,8 @@ def run(sections: tuple[str, ...], effort: Effort) -> None:
         bench_dns(effort)
     if "run" in sections:
         bench_running()
+    if "serve" in sections:
+        bench_serving()
 
 
 def machine() -> str:
