@@ -150,20 +150,27 @@ def test_ten_thousand_connections_leave_nothing_behind(serving, universe):
         before = held(serving, jar)
         sandbox.call(come_and_go_often, CONNECTIONS)
         serving.wait_until_idle(jar)
-        eventually(lambda: held(serving, jar) == before)
+        eventually(lambda: all(now <= then for now, then in zip(held(serving, jar), before, strict=True)))
         ways = [serving.count(jar, "belljar_flows_closed_total", how=how) for how in ("closed", "failed")]
         assert sum(ways) == CONNECTIONS + 100
 
 
-def held(serving: Serving, jar: Jar) -> tuple[object, ...]:
+def held(serving: Serving, jar: Jar) -> tuple[int, ...]:
+    """Count what is held, but for the pipes that wait for their next use.
+
+    Of the descriptors, some belong to hosts of the universe that are still hanging up on an earlier test's clients.
+    """
     loop = serving.loop
-    return serving.do(
-        lambda: (
-            open_descriptors(),
+
+    def count_it() -> tuple[int, ...]:
+        in_pipes = 2 * len(serving.gateway._served[jar.id].door.pipes._free)
+        return (
+            open_descriptors() - in_pipes,
             len(loop._watches),
             len(loop._soon),
-            jar.descriptors.held - 2 * len(serving.gateway._served[jar.id].door.pipes._free),
+            jar.descriptors.held - in_pipes,
             len(jar.names),
-            jar.names._connections,
+            sum(jar.names._connections.values()),
         )
-    )
+
+    return serving.do(count_it)
