@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from belljar.linux.namespaces import NetworkNamespace
+
 PEERS = Path(__file__).resolve().parent.parent / ".cache" / "bench-peers"
 
 
@@ -71,8 +73,13 @@ def libraries_of(root: Path) -> dict[str, str]:
 
 
 def version_of(*command: str, environment: Mapping[str, str] = {}) -> str:
-    """Return the first version number that a program prints. Raises MissingError."""
-    found = re.search(r"\d+(\.\d+)+", output_of(*command, environment=environment))
+    """Return the first version number that a program prints. Raises MissingError.
+
+    Some look for a newer version of themselves when they are asked; so they are asked where there is no network.
+    """
+    with NetworkNamespace.create() as nowhere:
+        printed = nowhere.run(lambda: output_of(*command, environment=environment))
+    found = re.search(r"\d+(\.\d+)+", printed)
     return found[0] if found else "of unknown version"
 
 

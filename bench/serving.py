@@ -251,5 +251,5 @@ def _timed(what: str, seconds: float, goal: float | None = None) -> Row:
     return (what, f"{seconds * 1e3:.1f} ms", f"at most {goal * 1e3:.0f} ms", _met(seconds <= goal))
 
 
-def _met(is_met: bool) -> str:  # noqa: FBT001
+def _met(is_met: bool) -> str:  # noqa: FBT001 - one obvious argument
     return "met" if is_met else "MISSED"
