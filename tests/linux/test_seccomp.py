@@ -7,44 +7,9 @@ import socket
 
 import pytest
 
-from belljar.linux import seccomp
+from belljar.linux import refusals, seccomp
 from belljar.linux.syscalls import NUMBERS
-
-ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
-AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-MACHINES = list(AUDIT)
-
-
-def run(
-    program: seccomp.Block,
-    number: int,
-    arguments: tuple[int, ...] = (),
-    architecture: int | None = None,
-    machine: str = "x86_64",
-) -> int:
-    """Interpret a filter for one call."""
-    values = {0: number, 4: AUDIT[machine] if architecture is None else architecture}
-    for index, argument in enumerate([*arguments, *[0] * 6][:6]):
-        values |= {16 + 8 * index: argument & 0xFFFFFFFF, 20 + 8 * index: argument >> 32}
-    accumulator, at = 0, 0
-    while True:
-        code, if_true, if_false, value = program[at]
-        at += 1
-        match code:
-            case 0x20:
-                accumulator = values[value]
-            case 0x54:
-                accumulator &= value
-            case 0x15:
-                at += if_true if accumulator == value else if_false
-            case 0x35:
-                at += if_true if accumulator >= value else if_false
-            case 0x45:
-                at += if_true if accumulator & value else if_false
-            case 0x06:
-                return value
-            case _:
-                raise AssertionError(f"unknown instruction {code:#x}")
+from tests.linux.filtermachine import ALLOW, AUDIT, ERRNO, KILL, MACHINES, run
 
 
 def number(name: str, machine: str = "x86_64") -> int:
@@ -58,10 +23,10 @@ def machine(request):
 
 def test_named_calls_fail_with_an_error_and_all_others_are_allowed(machine):
     program = seccomp.instructions(machine=machine)
-    expected = dict.fromkeys((*seccomp.REFUSED, *seccomp.DEBUGGING), ERRNO | errno.EPERM)
-    expected |= dict.fromkeys(seccomp.ABSENT, ERRNO | errno.ENOSYS)
+    expected = dict.fromkeys((*refusals.REFUSED, *refusals.DEBUGGING), ERRNO | errno.EPERM)
+    expected |= dict.fromkeys(refusals.ABSENT, ERRNO | errno.ENOSYS)
     by_number = {number(name, machine): answer for name, answer in expected.items()}
-    by_argument = ("socket", "socketpair", "clone", "unshare", "ioctl", "setrlimit", *seccomp.MODES, *seccomp.OPENING)
+    by_argument = ("socket", "socketpair", "clone", "unshare", "ioctl", "setrlimit", *refusals.MODES, *refusals.OPENING)
     conditional = {number(name, machine) for name in by_argument}
     for call in set(range(600)) - conditional:
         assert run(program, call, machine=machine) == by_number.get(call, ALLOW), call
@@ -170,11 +135,11 @@ def test_the_limit_on_core_dumps_can_be_read_and_not_changed(machine):
 def test_nobody_makes_a_set_user_id_program(machine, bits):
     program = seccomp.instructions(machine=machine)
     refused = ERRNO | errno.EPERM
-    for name, place in seccomp.MODES.items():
+    for name, place in refusals.MODES.items():
         if (call := number(name, machine)) >= 0:
             assert run(program, call, (*[0] * place, bits | 0o755), machine=machine) == refused
             assert run(program, call, (*[0] * place, 0o1777), machine=machine) == ALLOW
-    for name, place in seccomp.OPENING.items():
+    for name, place in refusals.OPENING.items():
         if (call := number(name, machine)) >= 0:
             for flags in (os.O_CREAT, os.O_TMPFILE, os.O_CREAT | os.O_EXCL | os.O_RDWR):
                 assert run(program, call, (*[0] * place, flags, bits | 0o755), machine=machine) == refused
@@ -187,7 +152,7 @@ def test_a_debugger_may_trace_and_no_more(machine):
     strict, relaxed = seccomp.instructions(machine=machine), seccomp.instructions(machine=machine, debugger=True)
     for call in range(600):
         before, after = (run(program, call, machine=machine) for program in (strict, relaxed))
-        traced = call in {number(name, machine) for name in seccomp.DEBUGGING}
+        traced = call in {number(name, machine) for name in refusals.DEBUGGING}
         assert (before != after) is traced
 
 

@@ -2,13 +2,8 @@
 
 Theory of operation
 -------------------
-Whatever is not named here is allowed: a filter that lists what programs may do breaks them with every new C library.
-What is named is refused with an error that programs know how to take. Calls of a foreign architecture kill the process:
-their numbers mean other calls, and no honest program of this machine's makes any.
-
-The filter is a second wall. No capability, no interface and no device is there to be used even without it; it takes
-away what an exploit of the kernel would begin with, and the families of sockets that are not bound to a network
-namespace.
+What `belljar.linux.refusals` names is refused, and everything else is allowed. Calls of a foreign architecture kill the
+process: their numbers mean other calls, and no honest program of this machine's makes any.
 
 The program is classic BPF, a list of (code, jump if true, jump if false, value). It is written as blocks: a block
 begins with the number of the call in the accumulator, and returns if it is about that call.
@@ -22,46 +17,26 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Final, NamedTuple
 
+from belljar.linux.refusals import (
+    ABSENT,
+    CORE_LIMIT,
+    DEBUGGING,
+    INTERNET,
+    MAKING,
+    MODES,
+    NETLINK_ROUTE,
+    NEW_NAMESPACES,
+    NEW_TIME_NAMESPACE,
+    OPENING,
+    PROTOCOLS,
+    REFUSED,
+    SET_IDS,
+    TERMINAL_TRICKS,
+    TYPE_BITS,
+    TYPES,
+)
 from belljar.linux.syscalls import NUMBERS
 
-REFUSED: Final = (
-    # Mounts and namespaces: the walls of the sandbox.
-    "chroot", "fsconfig", "fsmount", "fsopen", "fspick", "mount", "mount_setattr", "move_mount", "open_tree",
-    "open_tree_attr", "pivot_root", "setns", "umount2",
-    # Parts of the kernel that have been the way out before, and that no agent needs.
-    "add_key", "bpf", "fanotify_init", "keyctl", "lookup_dcookie", "migrate_pages", "modify_ldt", "move_pages",
-    "name_to_handle_at", "nfsservctl", "open_by_handle_at", "perf_event_open", "request_key", "sysfs", "uselib",
-    "userfaultfd", "ustat",
-    # The machine as a whole.
-    "acct", "adjtimex", "clock_adjtime", "clock_settime", "delete_module", "finit_module", "init_module", "ioperm",
-    "iopl", "kexec_file_load", "kexec_load", "quotactl", "quotactl_fd", "reboot", "setdomainname", "sethostname",
-    "settimeofday", "swapoff", "swapon", "syslog", "vhangup",
-    # Other processes' descriptors and memory.
-    "kcmp", "pidfd_getfd", "process_madvise", "process_mrelease",
-)  # fmt: skip
-"""Calls that fail with "operation not permitted"."""
-
-ABSENT: Final = ("clone3", "io_uring_enter", "io_uring_register", "io_uring_setup", "openat2")
-"""Calls that fail as if the kernel were older: programs then use the ones that can be filtered."""
-
-MODES: Final = {"chmod": 1, "creat": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1, "mknodat": 2}
-"""Calls that give a file its mode, and which argument that is."""
-
-OPENING: Final = {"open": 1, "openat": 2}
-"""Calls that may make a file, and which argument says so; the mode is the next one."""
-
-DEBUGGING: Final = ("process_vm_readv", "process_vm_writev", "ptrace")
-"""Calls that are refused unless a debugger is to work inside."""
-
-_NEW_NAMESPACES: Final = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
-_NEW_TIME_NAMESPACE: Final = 0x00000080  # for unshare; in clone these bits are a signal
-_SET_IDS: Final = 0o6000  # S_ISUID, S_ISGID
-_MAKING: Final = 0x00400040  # O_TMPFILE, O_CREAT
-_TIOCSTI: Final = 0x5412
-_TIOCLINUX: Final = 0x541C
-_TIOCSETD: Final = 0x5423
-_RLIMIT_CORE: Final = 4
-_NETLINK_ROUTE: Final = 0
 _X32_BIT: Final = 0x40000000
 
 _LOAD: Final = 0x20  # BPF_LD | BPF_W | BPF_ABS
@@ -149,10 +124,10 @@ def _modes(machine: str) -> Block:
     """Nobody makes a program that others run with its owner's rights: on the host, the owner may be root."""
 
     def harmless(mode: int) -> Block:
-        return [_argument(mode), Instruction(_JUMP_ANY_BIT, 0, 1, _SET_IDS), _fail(errno.EPERM), _return(_ALLOW)]
+        return [_argument(mode), Instruction(_JUMP_ANY_BIT, 0, 1, SET_IDS), _fail(errno.EPERM), _return(_ALLOW)]
 
     def harmless_if_made(flags: int) -> Block:
-        return [_argument(flags), Instruction(_JUMP_ANY_BIT, 1, 0, _MAKING), _return(_ALLOW), *harmless(flags + 1)]
+        return [_argument(flags), Instruction(_JUMP_ANY_BIT, 1, 0, MAKING), _return(_ALLOW), *harmless(flags + 1)]
 
     opening = (_on(machine, name, harmless_if_made(flags)) for name, flags in OPENING.items())
     others = (_on(machine, name, harmless(mode)) for name, mode in MODES.items())
@@ -163,23 +138,21 @@ def _sockets(machine: str) -> Block:
     """Streams and datagrams of the internet's two families, unix sockets, and routing information to read."""
     internet = [
         _argument(1),
-        Instruction(_AND, 0, 0, 0xF),  # without SOCK_CLOEXEC and SOCK_NONBLOCK
-        *_unless_one_of((socket.SOCK_STREAM, socket.SOCK_DGRAM), errno.EPERM),
+        Instruction(_AND, 0, 0, TYPE_BITS),
+        *_unless_one_of(TYPES, errno.EPERM),
         _argument(2),
         # An error that programs take as a hint to try plain TCP, where they wanted MPTCP.
-        *_unless_one_of((0, socket.IPPROTO_TCP, socket.IPPROTO_UDP), errno.EPROTONOSUPPORT),
+        *_unless_one_of(PROTOCOLS, errno.EPROTONOSUPPORT),
         _return(_ALLOW),
     ]
-    netlink = [_argument(2), *_unless_one_of((_NETLINK_ROUTE,), errno.EPROTONOSUPPORT), _return(_ALLOW)]
+    netlink = [_argument(2), *_unless_one_of((NETLINK_ROUTE,), errno.EPROTONOSUPPORT), _return(_ALLOW)]
     families = [
         _argument(0),
         Instruction(_JUMP_EQUAL, 0, 1, socket.AF_UNIX),
         _return(_ALLOW),
         Instruction(_JUMP_EQUAL, 0, len(netlink), socket.AF_NETLINK),
         *netlink,
-        Instruction(_JUMP_EQUAL, 2, 0, socket.AF_INET),
-        Instruction(_JUMP_EQUAL, 1, 0, socket.AF_INET6),
-        _fail(errno.EAFNOSUPPORT),
+        *_unless_one_of(INTERNET, errno.EAFNOSUPPORT),
         *internet,
     ]
     pairs = [_argument(0), *_unless_one_of((socket.AF_UNIX,), errno.EAFNOSUPPORT), _return(_ALLOW)]
@@ -190,21 +163,15 @@ def _namespaces(machine: str) -> Block:
     def without(flags: int) -> Block:
         return [_argument(0), Instruction(_JUMP_ANY_BIT, 0, 1, flags), _fail(errno.EPERM), _return(_ALLOW)]
 
-    return _on(machine, "clone", without(_NEW_NAMESPACES)) + _on(
-        machine, "unshare", without(_NEW_NAMESPACES | _NEW_TIME_NAMESPACE)
+    return _on(machine, "clone", without(NEW_NAMESPACES)) + _on(
+        machine, "unshare", without(NEW_NAMESPACES | NEW_TIME_NAMESPACE)
     )
 
 
 def _terminals(machine: str) -> Block:
     """Nobody types into a terminal on behalf of its user, or has the kernel load a line discipline."""
-    block = [
-        _argument(1),
-        Instruction(_JUMP_EQUAL, 2, 0, _TIOCSTI),
-        Instruction(_JUMP_EQUAL, 1, 0, _TIOCLINUX),
-        Instruction(_JUMP_EQUAL, 0, 1, _TIOCSETD),
-        _fail(errno.EPERM),
-        _return(_ALLOW),
-    ]
+    refused = [(Instruction(_JUMP_EQUAL, 0, 1, request), _fail(errno.EPERM)) for request in TERMINAL_TRICKS]
+    block = [_argument(1), *(step for steps in refused for step in steps), _return(_ALLOW)]
     return _on(machine, "ioctl", block)
 
 
@@ -215,10 +182,10 @@ def _core_dumps(machine: str) -> Block:
     which the sandbox begins with; a limit of 0 does not.
     """
     untouched = [_return(_ERRNO | 0)]
-    changing = [_argument(0), Instruction(_JUMP_EQUAL, 0, 1, _RLIMIT_CORE), *untouched, _return(_ALLOW)]
+    changing = [_argument(0), Instruction(_JUMP_EQUAL, 0, 1, CORE_LIMIT), *untouched, _return(_ALLOW)]
     changing_or_asking = [
         _argument(1),
-        Instruction(_JUMP_EQUAL, 1, 0, _RLIMIT_CORE),
+        Instruction(_JUMP_EQUAL, 1, 0, CORE_LIMIT),
         _return(_ALLOW),
         _argument(2),  # where the new limit is; nowhere if it is asked for only
         Instruction(_JUMP_EQUAL, 0, 3, 0),
