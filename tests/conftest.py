@@ -1,5 +1,8 @@
 """Fixtures for every test that needs a network of its own. The universe is imported by those alone: it takes time."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from belljar.linux.namespaces import NetworkNamespace
@@ -47,3 +50,37 @@ def sandbox(universe):
     """A sealed sandbox whose doors nobody serves yet, and where UDP is refused."""
     with universe.sandbox() as sandbox:
         yield sandbox
+
+
+@pytest.fixture(scope="session")
+def docker_engine():
+    """Docker with the busybox image, for all tests of a session: one that stops the engine starts its own."""
+    yield from _with_busybox("start_docker")
+
+
+@pytest.fixture(scope="session")
+def podman_engine():
+    """Podman as root, likewise."""
+    yield from _with_busybox("start_podman")
+
+
+@pytest.fixture(scope="session")
+def rootless_engine():
+    """Podman as an ordinary user, likewise."""
+    yield from _with_busybox("start_rootless_podman")
+
+
+def _with_busybox(start: str) -> Iterator[Any]:
+    if reason := privileges.missing_for_engines():
+        pytest.skip(reason)
+    from tests import engines  # noqa: PLC0415
+
+    with getattr(engines, start)() as engine:
+        engines.make_image(engine, engines.BUSYBOX, engines.busybox())
+        yield engine
+
+
+@pytest.fixture(params=["docker_engine", "podman_engine", "rootless_engine"])
+def engine(request):
+    """Each of the engines in turn."""
+    return request.getfixturevalue(request.param)
