@@ -7,6 +7,7 @@ it looks at the seal from inside, with nothing but a shell and what is in every 
 import os
 import select
 import signal
+import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -162,6 +163,11 @@ class Conformance:
         assert run(backend, jar, "pwd").out == "/workspace\n"
         assert run(backend, jar, "pwd", workdir=Path("/tmp")).out == "/tmp\n"
 
+    def test_a_command_that_ends_otherwise_has_not_run_out_of_memory(self, backend, jar):
+        with started(backend, jar, "false") as command:
+            assert command.finish().code == 1
+            assert not command.process.out_of_memory()
+
     def test_a_signal_ends_a_command(self, backend, jar):
         with started(backend, jar, "sleep", "1000") as sleep:
             with pytest.raises(TimeoutError):
@@ -309,7 +315,7 @@ class Sealed(Conformance):
         assert shell(backend, jar, "ls /proc/self/fd").split() == ["0", "1", "2", "3"]  # 3 is what ls reads
 
     def test_signals_are_as_in_any_program(self, backend, jar):
-        out = shell(backend, jar, "grep -E '^Sig(Blk|Ign)' /proc/self/status").split()
+        out = run(backend, jar, "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status").out.split()
         assert [int(mask, 16) & ~SIGNALS_OF_LIBC for mask in out[1::2]] == [0, 0]
 
     def test_there_is_no_interface_but_loopback(self, backend, jar):
@@ -356,11 +362,12 @@ class Sealed(Conformance):
 
     def test_a_terminal(self, backend, jar):
         ours, theirs = os.openpty()
+        termios.tcsetwinsize(ours, (33, 99))
         script = "test -t 0 && stty size < /dev/tty && kill -INT 0"
         process = backend.start(jar, Command(("sh", "-c", script)), Streams(theirs, theirs, theirs))
         os.close(theirs)
         assert process.wait(PATIENCE) == 128 + signal.SIGINT
-        assert os.read(ours, 100).split() == [b"0", b"0"]
+        assert os.read(ours, 100).split() == [b"33", b"99"]
         process.close()
         os.close(ours)
 

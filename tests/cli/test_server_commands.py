@@ -89,6 +89,21 @@ def test_failures_of_belljars_own_are_125(cli, jar):
     assert cli.run("exec", "--env", "NO_SUCH_VARIABLE", jar.id, "true")[0] == 125
 
 
+def test_want_of_memory_is_told_on_standard_error(server, cli, jar):  # noqa: F811
+    server.world.programs["hog"] = lambda process: process.run_out_of_memory()
+    code, out, err = cli.run("exec", jar.id, "hog")
+    assert (code, out, err) == (137, "", "belljar: the sandbox ran out of memory, and something in it was killed\n")
+
+
+def test_the_layers_of_a_sandbox_are_told(cli, jar):
+    head, *rows = cli.result("inspect", jar.id).splitlines()
+    assert head.split() == ["LAYER", "STATE", "EVIDENCE"]
+    assert [row.split()[:2] for row in rows][-1] == ["user_namespace", "unknown"]
+    told = json.loads(cli.result("inspect", "--json", jar.id))
+    assert (told["id"], told["backend"], len(told["layers"])) == (jar.id, "memory", len(rows))
+    assert cli.run("inspect", "nobody")[0] == 2
+
+
 def test_leaving_exec_ends_the_command(server, cli, jar):  # noqa: F811
     with cli.start("exec", jar.id, "--", "sleep", "600") as process:
         commands = server.world.sandboxes[jar.id].commands

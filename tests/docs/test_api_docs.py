@@ -10,6 +10,7 @@ from belljar.control.problems import KINDS
 from belljar.control.sandbox import Status
 from belljar.control.schemas import CREATE, DEFAULT_OUTPUT, EXEC
 from belljar.control.store import KEPT_EVENTS
+from belljar.sandbox.layers import LayerName
 from tests.docs.test_docs import DOCS, first_column, section
 
 PAGE = "api.md"
@@ -27,6 +28,10 @@ def test_every_field_of_a_sandbox_and_every_status_is_documented_and_nothing_els
 def test_every_field_of_a_command_is_documented_and_nothing_else():
     assert first_column(section(PAGE, "Commands")) == list(EXEC["properties"])
     assert f"({DEFAULT_OUTPUT} by default)" in section(PAGE, "Commands")
+
+
+def test_every_layer_is_documented_and_nothing_else():
+    assert first_column(section(PAGE, "Layers")) == list(map(str, LayerName))
 
 
 def test_every_event_is_documented_and_nothing_else():

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from belljar.backends import interface
+from belljar.backends.containers.late import LateBackend
 from belljar.backends.interface import Backend
 from belljar.backends.local.backend import LocalBackend
 from belljar.backends.memory import MemoryBackend, World
@@ -12,7 +13,7 @@ from tests.docs.test_docs import first_column, section
 
 def backends(state: Path) -> tuple[Backend, ...]:
     """Every backend; the type checker sees to it that each has the interface."""
-    return MemoryBackend(World()), LocalBackend(state)
+    return MemoryBackend(World()), LocalBackend(state), LateBackend("docker", state, {})
 
 
 def test_every_method_is_documented_and_there_are_few():

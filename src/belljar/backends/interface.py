@@ -8,12 +8,13 @@ a sandbox is closed.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from belljar.errors import BelljarError
 from belljar.gateway.listeners import Listeners
+from belljar.sandbox.layers import Layer
 from belljar.sandbox.spec import Bind, ResourceLimits
 
 FILE_LIMIT: Final = 64 << 20
@@ -46,6 +47,19 @@ class LostError(BelljarError):
     """A process of the backend was lost, and with it the answer. Look at what is there, and try again."""
 
 
+class Isolation(StrEnum):
+    """What is between a sandbox and the network."""
+
+    SEALED = "sealed"
+    """It has no interface but loopback, and doors that the gateway holds."""
+
+    PERIMETER = "perimeter"
+    """It has a network of its own, and the host's packet filter leaves it no way but to the gateway."""
+
+    NONE = "none"
+    """Nothing: it has the network that its backend gives to everybody, and no doors."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """A sandbox as somebody wants it. Backends make it so, or refuse."""
@@ -67,11 +81,19 @@ class Wanted:
     allow_write: tuple[Path, ...] = ()
     """Places in the working directory that the host runs code from, and that may be written to all the same."""
 
+    keep: tuple[Path, ...] = ()
+    """Files of the user's own that stay as they are, even where the agent may write."""
+
     files: Mapping[Path, bytes] = field(default_factory=dict)
     """Small read-only files that exist inside only."""
 
     debugger: bool = False
     """Whether programs inside may trace each other."""
+
+    read_only: bool = False
+    """Whether an image's files cannot be changed. What is in the working directory and in /tmp can."""
+
+    isolation: Isolation = Isolation.SEALED
 
     limits: ResourceLimits = field(default_factory=ResourceLimits)
 
@@ -111,6 +133,12 @@ class Process(Protocol):
 
         127 means that there is no such program, 126 that it cannot be run. Raises TimeoutError while it runs on, and
         LostError if nobody will ever know.
+        """
+
+    def out_of_memory(self) -> bool:
+        """Tell whether the kernel has ended something in the sandbox for want of memory since the command was started.
+
+        False where nobody knows.
         """
 
     def signal(self, number: int) -> None:
@@ -189,3 +217,11 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Let go of the backend. Sandboxes and commands live on."""
+
+
+@runtime_checkable
+class Inspectable(Protocol):
+    """What backends can do besides whose sandboxes can be looked into."""
+
+    def look(self, sandbox: str) -> tuple[Layer, ...]:
+        """Tell which layers of a sandbox are active, from what is seen. Raises GoneError, PausedError, LostError."""

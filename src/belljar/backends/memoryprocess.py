@@ -43,6 +43,7 @@ class MemoryProcess:
         self._ended, self._ending = socketpair()
         self._woken, self._waking = socketpair()
         self._code: int | None = None
+        self._out_of_memory = False
         self._lock = Lock()
         Thread(target=self._run, daemon=True).start()
 
@@ -66,6 +67,11 @@ class MemoryProcess:
         select.select([self._woken], [], [])
         raise _EndedError
 
+    def run_out_of_memory(self) -> None:
+        """Be ended as the kernel ends a program for want of memory."""
+        self._out_of_memory = True
+        raise _EndedError
+
     # What its caller may do.
 
     def fileno(self) -> int:
@@ -77,6 +83,10 @@ class MemoryProcess:
         if self._code is None and not select.select([self._ended], [], [], timeout)[0]:
             raise TimeoutError("the command is still running")
         return self._code or 0
+
+    def out_of_memory(self) -> bool:
+        """See `Process`."""
+        return self._out_of_memory
 
     def signal(self, number: int) -> None:
         """See `Process`."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,11 +24,20 @@ from belljar.sandbox.changes import Changes, changed_places, runnable_changes
 from belljar.sandbox.homes import home_inside
 from belljar.sandbox.spec import Bind, ResourceLimits, Spec
 
+if TYPE_CHECKING:
+    from belljar.backends.attending import Outcome
+    from belljar.backends.interface import Wanted
+    from belljar.sandbox.network import Network
+
 EXIT_FAILED = 125
 """Belljar's own failures; everything else is the command's own exit code."""
 
-_PASSED_ON = ("COLORTERM", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER")
-"""Variables that say how to talk to the user. Others may be secrets: --env passes them."""
+_LOCAL = "local"
+_ENGINES = ("docker", "podman")
+
+_ABOUT_USER = ("COLORTERM", "LANG", "LANGUAGE", "TERM", "TZ")
+_ABOUT_MACHINE = ("LOGNAME", "PATH", "SHELL", "USER")
+"""Variables that say how to talk to the user, and where programs are. Others may be secrets: --env passes them."""
 
 
 def _many(flag: str, metavar: str, text: str) -> Callable[..., Any]:
@@ -38,6 +47,13 @@ def _many(flag: str, metavar: str, text: str) -> Callable[..., Any]:
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that `run` and `shell` share."""
     options = [
+        click.option(
+            "--backend",
+            type=click.Choice([_LOCAL, *_ENGINES]),
+            default=_LOCAL,
+            help="What makes the sandbox. Default: local, with this machine's programs.",
+        ),
+        click.option("--image", metavar="IMAGE", help="The image to run, with the backends docker and podman."),
         click.option("--policy", metavar="FILE", help="Policy to begin with; the options below add to it."),
         click.option("--mode", type=click.Choice([mode.value for mode in Mode]), help="Default: block-all."),
         _many("--allow", "HOST[:PORT]", "Grant a domain: x, *.x (below x) or .x (both)."),
@@ -52,11 +68,21 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--enable-internet", is_flag=True, help="The same as --mode allow-all."),
         click.option("--no-network-isolation", is_flag=True, help="Leave the command in this machine's network."),
         click.option(
+            "--isolation",
+            type=click.Choice(["sealed", "perimeter"]),
+            default="sealed",
+            help="Of containers: perimeter is for engines that cannot be sealed, and takes root.",
+        ),
+        click.option(
             "--resolver", metavar="ADDRESS[:PORT]", help="Name server for the gateway. Default: this machine's."
         ),
         _many("--bind", "SRC[:DST]", "Show a file or directory inside, writable."),
         _many("--ro-bind", "SRC[:DST]", "The same, read-only."),
         click.option("--workdir", metavar="DIR", help="The directory to work in, writable. Default: this one."),
+        click.option(
+            "--no-workdir", is_flag=True, help="Of containers: work where the image says, in no directory here."
+        ),
+        click.option("--read-only", is_flag=True, help="Of containers: leave the image's files as they are."),
         _many("--allow-write", "PATH", "Make a protected place in it writable."),
         _many("--env", "NAME[=VALUE]", "Pass a variable, or set it."),
         click.option(
@@ -83,7 +109,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @_options
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
 def run(command: tuple[str, ...], **options: Any) -> None:
     """Run a command that can reach what you allow, and nothing else.
 
@@ -91,10 +117,14 @@ def run(command: tuple[str, ...], **options: Any) -> None:
     belljar run --allow github.com -- git clone https://github.com/me/mine
     belljar run --preset python -- pip install requests
     belljar run --policy agent.yaml -- claude
+    belljar run --backend docker --image python:3 -- python agent.py
 
     The command sees this machine's programs and the working directory, but not your home directory, your
-    environment or your other processes. The exit code is the command's; 124 is a timeout, 125 a failure of Belljar's.
+    environment or your other processes. In a container it sees the image instead of your programs; without a command,
+    the image's own is run. The exit code is the command's; 124 is a timeout, 125 a failure of Belljar's.
     """
+    if not command and options["backend"] == _LOCAL:
+        raise click.UsageError("there is nothing to run; write a command after --, such as: belljar run -- make test")
     sys.exit(_run(command, options))
 
 
@@ -102,12 +132,13 @@ def run(command: tuple[str, ...], **options: Any) -> None:
 @_options
 def shell(**options: Any) -> None:
     """Open a shell in a sandbox, to look around. It takes the options of `belljar run`."""
-    sys.exit(_run((os.environ.get("SHELL") or "/bin/sh", "-i"), options))
+    shell = os.environ.get("SHELL") if options["backend"] == _LOCAL else None
+    sys.exit(_run((shell or "/bin/sh", "-i"), options, after_entrypoint=False))
 
 
-def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
+def _run(command: tuple[str, ...], options: dict[str, Any], *, after_entrypoint: bool = True) -> int:
     try:
-        return _Run(command, options).run()
+        return _Run(command, options, after_entrypoint=after_entrypoint).run()
     except BelljarError as error:
         click.echo(f"belljar: {error}", err=True)
     except (OSError, RuntimeError) as error:
@@ -132,8 +163,9 @@ def _has_link_in(workdir: Path, path: Path) -> bool:
 class _Run:
     """One run, from its options to its summary."""
 
-    def __init__(self, command: tuple[str, ...], options: dict[str, Any]) -> None:
-        self._options = options
+    def __init__(self, command: tuple[str, ...], options: dict[str, Any], *, after_entrypoint: bool) -> None:
+        self._options, self._after_entrypoint = options, after_entrypoint
+        self._check_backend()
         self._quiet: bool = options["quiet"]
         self._started_ns = time.time_ns()
         self._workdir = _workdir(options["workdir"])
@@ -149,33 +181,89 @@ class _Run:
         )
 
     def run(self) -> int:
-        from belljar.backends.local.running import Network, run  # noqa: PLC0415 - `--help` needs none of it
-        from belljar.gateway.audit import AuditLog, open_log  # noqa: PLC0415
+        from belljar.gateway.audit import AuditLog, open_log  # noqa: PLC0415 - `--help` needs none of it
         from belljar.gateway.settings import read_settings, unused_proxy  # noqa: PLC0415
         from belljar.sandbox.ledger import Ledger  # noqa: PLC0415
+        from belljar.sandbox.network import Network  # noqa: PLC0415
         from belljar.sandbox.notice import notice  # noqa: PLC0415
-        from belljar.sandbox.view import POLICY_FILE  # noqa: PLC0415
 
         options = self._options
         if options["no_network_isolation"]:
-            self._say("the command has this machine's whole network (--no-network-isolation)")
-            code = run(self._spec, None, {POLICY_FILE: notice(None)}, timeout=options["timeout"])
+            whose = (
+                "this machine's" if options["backend"] == _LOCAL else f"the network that {options['backend']} gives:"
+            )
+            self._say(f"the command has {whose} whole network (--no-network-isolation)")
+            code = self._start(None, notice(None))
             with suppress(BrokenPipeError):
                 self._warn_of_changed_places()
             return code
         policy = policy_of(self._policy_options())
         for warning in policy.warnings:
             self._say(f"warning: {warning}")
+        if options["isolation"] == "perimeter" and policy.compiled.mode is Mode.ALLOW_ALL:
+            self._say("warning: with --isolation perimeter there is no UDP but DNS, although the policy allows it")
         settings = read_settings(os.environ, resolver=options["resolver"])
         if unused := unused_proxy(os.environ, settings):
             self._say(f"warning: {unused}")
         ledger = Ledger(AuditLog(open_log(options["audit"])) if options["audit"] else None)
-        network = Network(policy.compiled, settings, ledger)
-        code = run(self._spec, network, {POLICY_FILE: notice(policy.compiled)}, timeout=options["timeout"])
+        code = self._start(Network(policy.compiled, settings, ledger), notice(policy.compiled))
         with suppress(BrokenPipeError):  # nobody reads standard error any more; the command has run all the same
             self._warn_of_changed_places()
             self._sum_up(ledger, code)
         return code
+
+    def _start(self, network: "Network | None", told: bytes) -> int:
+        """Run the command to its end on the backend that was asked for; return its exit code."""
+        from belljar.sandbox.view import POLICY_FILE  # noqa: PLC0415
+
+        if self._options["backend"] == _LOCAL:
+            from belljar.backends.local.running import run  # noqa: PLC0415
+
+            return self._ended(run(self._spec, network, {POLICY_FILE: told}, timeout=self._options["timeout"]))
+        from belljar.backends.containers.running import Program, Runner  # noqa: PLC0415
+
+        runner = Runner(self._options["backend"], os.environ)
+        runner.sweep()
+        program = Program(self._spec.command, self._after_entrypoint)
+        udp = network is not None and network.policy.mode is Mode.ALLOW_ALL
+        wanted = self._wanted({POLICY_FILE: told}, udp=udp)
+        return self._ended(runner.run(wanted, program, network, self._options["timeout"]))
+
+    def _ended(self, outcome: "Outcome") -> int:
+        if outcome.out_of_memory:
+            self._say("the sandbox ran out of memory, and something in it was killed; --mem-limit gives it more")
+        return outcome.code
+
+    def _wanted(self, files: dict[Path, bytes], *, udp: bool) -> "Wanted":
+        from belljar.backends.interface import Isolation, Wanted  # noqa: PLC0415
+
+        spec, options = self._spec, self._options
+        return Wanted(
+            udp=udp,
+            image=options["image"],
+            workdir=None if options["no_workdir"] else spec.workdir,
+            environment=spec.environment,
+            binds=spec.binds,
+            allow_write=spec.allow_write,
+            keep=spec.keep,
+            files=files,
+            debugger=spec.debugger,
+            read_only=options["read_only"],
+            isolation=Isolation.NONE if options["no_network_isolation"] else Isolation(options["isolation"]),
+            limits=spec.limits,
+        )
+
+    def _check_backend(self) -> None:
+        """Refuse options that a backend would have to ignore."""
+        options = self._options
+        if options["backend"] != _LOCAL and not options["image"]:
+            raise BelljarError(f"{options['backend']} runs images; name one with --image")
+        if options["backend"] == _LOCAL:
+            for name, given in (("--image", options["image"]), ("--read-only", options["read_only"]),
+                                ("--no-workdir", options["no_workdir"]),
+                                ("--isolation perimeter", options["isolation"] == "perimeter")):  # fmt: skip
+                if given:
+                    raise BelljarError(f"{name} is for containers; add --backend docker or --backend podman")
 
     def _policy_options(self) -> PolicyOptions:
         options = self._options
@@ -190,9 +278,12 @@ class _Run:
         return PolicyOptions(options["policy"], modes.pop() if modes else None, *(options[name] for name in lists))
 
     def _environment(self) -> dict[str, str]:
-        passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        is_local = self._options["backend"] == _LOCAL
+        names = (*_ABOUT_USER, *_ABOUT_MACHINE) if is_local else _ABOUT_USER
+        passed = {name: os.environ[name] for name in names if name in os.environ}
         passed |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
-        passed |= {"HOME": str(home_inside(os.environ)), "TMPDIR": "/tmp", "BELLJAR": "1"}  # noqa: S108
+        if is_local:
+            passed |= {"HOME": str(home_inside(os.environ)), "TMPDIR": "/tmp", "BELLJAR": "1"}  # noqa: S108
         for item in self._options["env"]:
             name, given, value = item.partition("=")
             if not name or (not given and name not in os.environ):

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 import click
 
 COLOURS = {
-    **dict.fromkeys(("allow", "ok", "holds"), "green"),
-    **dict.fromkeys(("deny", "missing", "broken", "unproven"), "red"),
-    **dict.fromkeys(("note", "out of scope"), "yellow"),
+    **dict.fromkeys(("allow", "ok", "holds", "active"), "green"),
+    **dict.fromkeys(("deny", "missing", "broken", "unproven", "inactive"), "red"),
+    **dict.fromkeys(("note", "out of scope", "unknown"), "yellow"),
 }
 
 

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from socket import socket
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Every door of one sandbox. All are non-blocking; each group has an IPv4 and an IPv6 socket."""
+    """Every door of one sandbox. All are non-blocking; each group has a socket for each family that the sandbox has."""
 
     tcp: tuple[socket, ...]
     """Redirected TCP: SO_ORIGINAL_DST of an accepted connection is where the client wanted to go."""
@@ -38,3 +39,7 @@ class Listeners:
         """Close every door: the sandbox is left without any."""
         for listener in self:
             listener.close()
+
+
+NO_LISTENERS: Final = Listeners((), (), (), (), (), (), ())
+"""The doors of a sandbox that needs none."""

@@ -132,7 +132,7 @@ def remove_soon(directories: Iterable[Path]) -> bool:
 
 
 def _place_for(controller: str) -> _Hierarchy:
-    own = _own_groups()
+    own = _groups_of("self")
     if controller in own:
         mounted = Path("/sys/fs/cgroup") / controller
         return _writable(controller, [mounted / own[controller].lstrip("/")], 1)
@@ -145,14 +145,29 @@ def _place_for(controller: str) -> _Hierarchy:
 
 def own_place() -> Path | None:
     """Return the caller's own group of version 2."""
-    own = _own_groups().get("")
+    return _place_v2(_groups_of("self"))
+
+
+def place_of(process: int, controller: str) -> Path | None:
+    """Return the group in which a process meets a controller; None where we cannot see it."""
+    try:
+        groups = _groups_of(process)
+    except OSError:
+        return None
+    if controller in groups:
+        return Path("/sys/fs/cgroup") / controller / groups[controller].lstrip("/")
+    return _place_v2(groups)
+
+
+def _place_v2(groups: dict[str, str]) -> Path | None:
+    group = groups.get("")
     root = next((path for path in map(Path, ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")) if _is_v2(path)), None)
-    return root / own.lstrip("/") if own is not None and root is not None else None
+    return root / group.lstrip("/") if group is not None and root is not None else None
 
 
-def _own_groups() -> dict[str, str]:
-    """Return the caller's group in each controller's hierarchy; version 2 has the empty name."""
-    lines = (line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines())
+def _groups_of(process: int | str) -> dict[str, str]:
+    """Return the group of a process in each controller's hierarchy; version 2 has the empty name."""
+    lines = (line.split(":", 2) for line in Path(f"/proc/{process}/cgroup").read_text().splitlines())
     return {name: parts[2] for parts in lines if len(parts) == _LINE_PARTS for name in parts[1].split(",")}
 
 

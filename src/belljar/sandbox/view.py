@@ -1,7 +1,7 @@
 """What of the host a sandbox sees: its system, read-only; the working directory; no home, no secrets, no sockets."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -44,10 +44,15 @@ _TOOLS: Final = {
 }
 """Programs that people keep at home: a directory on the PATH, and what works only together with it."""
 
-_FILES: Final = {
+NETWORK_FILES: Final = {
     Path("/etc/resolv.conf"): "nameserver 127.0.0.1\noptions edns0\n",
-    Path("/etc/nsswitch.conf"): "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
     Path("/etc/hosts"): "127.0.0.1 localhost belljar\n::1 localhost\n",
+}
+"""How a sandbox finds names: by asking, and whom it asks is not its choice."""
+
+_FILES: Final = {
+    **NETWORK_FILES,
+    Path("/etc/nsswitch.conf"): "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
 }
 
 
@@ -75,6 +80,18 @@ class View:
 
 def view_of(spec: Spec, home: Path, files: Mapping[Path, bytes]) -> View:
     """Return what a sandbox sees; `files` are some that exist inside only. Raises ViewError."""
+    system = [Path(place) for place in SYSTEM]
+    return View(
+        links={path: str(path.readlink()) for path in system if path.is_symlink()},
+        system=tuple(path for path in system if path.is_dir() and not path.is_symlink()),
+        home=home,
+        binds=(*_tools(home, spec.environment.get("PATH", "")), *project(spec), *checked(spec.binds, spec.workdir)),
+        files={_real(path): text.encode() for path, text in _FILES.items()} | dict(files),
+    )
+
+
+def project(spec: Spec) -> tuple[Bind, ...]:
+    """Return the working directory as it is shown, with what must not be changed in it. Raises ViewError."""
     _check_workdir(spec.workdir)
     kept = protected.existing(spec.workdir, spec.allow_write, spec.keep)
     for path in protected.with_other_names(kept):
@@ -82,19 +99,10 @@ def view_of(spec: Spec, home: Path, files: Mapping[Path, bytes]) -> View:
             f"{path} is to stay as it is, but has another name (a hard link) under which it could be changed;\n"
             f"replace it by a copy (cp {path} copy && mv copy {path}), or let it be changed with --allow-write"
         )
-    system = [Path(place) for place in SYSTEM]
-    return View(
-        links={path: str(path.readlink()) for path in system if path.is_symlink()},
-        system=tuple(path for path in system if path.is_dir() and not path.is_symlink()),
-        home=home,
-        binds=(
-            *_tools(home, spec.environment.get("PATH", "")),
-            Bind(spec.workdir, spec.workdir, writable=True),
-            *(Bind(path, path, writable=True) for path in protected.pinned(spec.workdir, kept)),
-            *(Bind(path, path, writable=False) for path in kept),
-            *_checked(spec),
-        ),
-        files={_real(path): text.encode() for path, text in _FILES.items()} | dict(files),
+    return (
+        Bind(spec.workdir, spec.workdir, writable=True),
+        *(Bind(path, path, writable=True) for path in protected.pinned(spec.workdir, kept)),
+        *(Bind(path, path, writable=False) for path in kept),
     )
 
 
@@ -117,9 +125,10 @@ def _check_workdir(workdir: Path) -> None:
         raise ViewError(f"the working directory {workdir} is part of the system; name another with --workdir")
 
 
-def _checked(spec: Spec) -> Iterator[Bind]:
-    writable = {spec.workdir: spec.workdir}  # by where it is seen, where it is
-    for bind in spec.binds:
+def checked(binds: Iterable[Bind], workdir: Path | None) -> Iterator[Bind]:
+    """Yield what else is to be shown. Raises ViewError for what cannot be."""
+    writable = {workdir: workdir} if workdir is not None else {}  # by where it is seen, where it is
+    for bind in binds:
         if not bind.source.exists():
             raise ViewError(f"{bind.source} is not there, so it cannot be shown inside; check the path")
         if not bind.target.is_absolute() or ".." in bind.target.parts or bind.target == Path("/"):

@@ -31,8 +31,12 @@ from belljar.gateway.listeners import Listeners
 from belljar.linux import cgroups
 from belljar.linux.descriptors import adopt, is_readable
 from belljar.linux.lives import has_ended
+from belljar.linux.memorykills import MemoryWatch
+from belljar.sandbox.layers import Layer, Seen, layers
+from belljar.sandbox.looking import look_at_process
 
 _SECONDS_TO_END: Final = 20.0
+_REMEDY_FOR_USERS: Final = "see what `belljar doctor` says of user namespaces"
 
 
 class LocalBackend:
@@ -67,10 +71,12 @@ class LocalBackend:
         """See `Backend`."""
         _check(command)
         with self._one_at_a_time("work", sandbox):
-            if pausing.is_paused(self._alive(sandbox)):
+            record = self._alive(sandbox)
+            if pausing.is_paused(record):
                 raise PausedError(f"the sandbox {sandbox} is paused; resume it first")
+            memory = MemoryWatch(map(Path, record.groups))
             _, _, channel = self._ask("start", sandbox, command, descriptors=streams)
-        return LocalProcess(channel)
+        return LocalProcess(channel, memory)
 
     def put_file(self, sandbox: str, path: str, content: bytes, mode: int = 0o644) -> None:
         """See `Backend`."""
@@ -116,6 +122,15 @@ class LocalBackend:
         """See `Backend`."""
         return [Found(name, self._state_of(name)) for name in self._records.names() if name not in self._unfinished]
 
+    def look(self, sandbox: str) -> tuple[Layer, ...]:
+        """See `Inspectable`."""
+        record = self._alive(sandbox)
+        first = look_at_process(record.init.pid)
+        network, _, channel = self._ask("look", sandbox)  # which fails if the process that was seen has ended
+        channel.close()
+        is_own = Path("/proc/self/ns/net").stat().st_ino != record.network
+        return layers(Seen({"its first process": first}, network, is_own), _REMEDY_FOR_USERS)
+
     def close(self) -> None:
         """See `Backend`."""
         self._forker.close()
@@ -159,8 +174,8 @@ class LocalBackend:
 class LocalProcess:
     """A `Process` that the forker watches."""
 
-    def __init__(self, channel: socket) -> None:
-        self._channel = channel
+    def __init__(self, channel: socket, memory: MemoryWatch) -> None:
+        self._channel, self._memory = channel, memory
         self._lock = Lock()
         self._code: int | None = None
 
@@ -176,6 +191,10 @@ class LocalProcess:
             if self._code is None:
                 self._code = receive_answer(self._channel)[0]
             return self._code
+
+    def out_of_memory(self) -> bool:
+        """See `Process`."""
+        return self._memory.ran_out()
 
     def signal(self, number: int) -> None:
         """See `Process`."""

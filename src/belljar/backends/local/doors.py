@@ -20,8 +20,8 @@ from belljar.gateway.loop import Loop
 from belljar.sandbox.spec import Bind
 
 if TYPE_CHECKING:
-    from belljar.backends.local.running import Network
     from belljar.gateway.gateway import Gateway
+    from belljar.sandbox.network import Network
 
 
 class Doors:
@@ -33,7 +33,7 @@ class Doors:
 
     def open(self) -> None:
         """Have the gateway answer."""
-        from belljar.backends.local.serving import serve  # noqa: PLC0415 - see above
+        from belljar.sandbox.serving import serve  # noqa: PLC0415 - see above
 
         self._gateway = serve(self._loop, self._network, self._listeners)
 

@@ -31,6 +31,7 @@ from belljar.gateway.listeners import Listeners
 from belljar.linux import seccomp
 from belljar.linux.processes import inherit_orphans
 from belljar.sandbox.arming import ArmingError, arm_here
+from belljar.sandbox.looking import look_at_network
 
 _BIRTH: Final = struct.Struct("=ii")
 _MOST_PATH_BYTES: Final = 4096
@@ -104,6 +105,7 @@ class Forker:
             "put_file": self._put_file,
             "get_file": self._get_file,
             "send_all": self._send_all,
+            "look": self._look,
         }
         try:
             signal.set_wakeup_fd(-1)
@@ -142,6 +144,10 @@ class Forker:
     def _send_all(self, request: Request, sandbox: str, number: int) -> None:
         entering.send_all(self._records.read(sandbox), number)
         reply(request.channel)
+
+    def _look(self, request: Request, sandbox: str) -> None:
+        entering.enter(self._records.read(sandbox))
+        reply(request.channel, look_at_network())
 
     # In the forker itself.
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from belljar.backends.interface import LostError, MachineError, Wanted, WantedError
+from belljar.backends.interface import Isolation, LostError, MachineError, Wanted, WantedError
 from belljar.backends.local.identity import account_files, choose
 from belljar.backends.local.launching import Launched, LaunchError, launch
 from belljar.backends.local.limiting import LimitError, enforce
@@ -38,6 +38,8 @@ def make(records: Records, sandbox: str, wanted: Wanted) -> Listeners:
     """Make a sandbox. Raises WantedError, MachineError."""
     if wanted.image is not None:
         raise WantedError("the local backend runs no images; leave the image out, or choose another backend")
+    if wanted.isolation is not Isolation.SEALED:
+        raise WantedError("the local backend makes sealed sandboxes only; choose another backend")
     for shown in (wanted.workdir, *(bind.source for bind in wanted.binds)):
         if shown is not None and records.overlaps(shown):
             raise WantedError(f"{shown} has to do with the state of all sandboxes, and no agent may see that")
@@ -69,6 +71,7 @@ class _Making:
             environment={"PATH": _PATH},
             binds=wanted.binds,
             allow_write=wanted.allow_write,
+            keep=wanted.keep,
             debugger=wanted.debugger,
             limits=wanted.limits,
         )

@@ -3,10 +3,10 @@
 import re
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from belljar.backends.findings import Finding
 from belljar.linux.cgroups import Group, NoControllerError
 from belljar.linux.programs import ProgramMissingError, find
 from belljar.linux.seccomp import UnknownArchitectureError, program
@@ -19,18 +19,6 @@ _SETTINGS: Final = {
     "kernel.unprivileged_userns_clone": "1",
 }
 """Settings by which distributions keep user namespaces from ordinary users, and the values that allow them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at."""
-
-    what: str
-    holds: bool
-    detail: str
-    remedy: str = ""
-    needed: bool = True
-    """Whether sandboxes cannot be made without it."""
 
 
 def findings(trial: Callable[[], str | None]) -> Iterator[Finding]:

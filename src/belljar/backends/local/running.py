@@ -5,9 +5,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
-from belljar.backends.local.attending import Attendant
+from belljar.backends.attending import Attendant, Outcome
 from belljar.backends.local.doors import Doors, can_change_our_modules
 from belljar.backends.local.identity import account_files, choose
 from belljar.backends.local.launching import launch
@@ -15,26 +14,18 @@ from belljar.backends.local.limiting import enforce
 from belljar.backends.local.staging import Plan
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop
-from belljar.gateway.settings import Settings
+from belljar.linux.memorykills import MemoryWatch
 from belljar.linux.processes import keep_memory_private
-from belljar.policy import CompiledPolicy, Mode
+from belljar.policy import Mode
 from belljar.sandbox.homes import home_inside
-from belljar.sandbox.ledger import Ledger
+from belljar.sandbox.network import Network
 from belljar.sandbox.spec import Spec
 from belljar.sandbox.terminal import Terminal
 from belljar.sandbox.view import view_of
 
 
-class Network(NamedTuple):
-    """What a sealed sandbox can reach, and how that is done and noted."""
-
-    policy: CompiledPolicy
-    settings: Settings
-    ledger: Ledger
-
-
-def run(spec: Spec, network: Network | None, files: dict[Path, bytes], *, timeout: float | None = None) -> int:
-    """Run a command to its end and return its exit code. Without `network` it has the host's.
+def run(spec: Spec, network: Network | None, files: dict[Path, bytes], *, timeout: float | None = None) -> Outcome:
+    """Run a command to its end. Without `network` it has the host's.
 
     For a process without threads. Raises LaunchError, ViewError, ArmingError: then the command has not been started.
     """
@@ -54,6 +45,7 @@ def run(spec: Spec, network: Network | None, files: dict[Path, bytes], *, timeou
     )
     gc.freeze()  # what is there by now stays, in this process and in the one that it forks
     launched = launch(plan)
+    memory = MemoryWatch(enforcement.group.directories if enforcement.group else ())
     if enforcement.group is not None:
         enforcement.group.watch()
         launched.join(enforcement.group.directories)
@@ -62,7 +54,8 @@ def run(spec: Spec, network: Network | None, files: dict[Path, bytes], *, timeou
     keep_memory_private()  # not before: it concerns the child, too, whose files in /proc we have written to
     loop = Loop()
     with _doors(loop, network, launched.listeners, unsafe_to_wait=can_change_our_modules(view.binds)):
-        return Attendant(loop, launched, terminal).run(timeout)
+        code = Attendant(loop, launched, terminal).run(timeout)
+    return Outcome(code, memory.ran_out())
 
 
 @contextmanager

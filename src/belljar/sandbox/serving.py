@@ -1,7 +1,5 @@
 """The gateway of one sandbox, with all that has to be imported for it."""
 
-from typing import TYPE_CHECKING
-
 from belljar.gateway.gateway import Gateway
 from belljar.gateway.jar import Jar
 from belljar.gateway.listeners import Listeners
@@ -9,12 +7,10 @@ from belljar.gateway.loop import Loop
 from belljar.gateway.observing import Observer
 from belljar.gateway.resolver import Resolver
 from belljar.linux.processes import allow_most_descriptors
-
-if TYPE_CHECKING:
-    from belljar.backends.local.running import Network
+from belljar.sandbox.network import Network
 
 
-def serve(loop: Loop, network: "Network", listeners: Listeners) -> Gateway:
+def serve(loop: Loop, network: Network, listeners: Listeners) -> Gateway:
     """Have a gateway answer at a sandbox's doors."""
     allow_most_descriptors()  # the command has been forked, and keeps the limit that it was given
     gateway = Gateway(loop, Resolver(loop, network.settings.resolvers), network.settings)

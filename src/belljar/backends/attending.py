@@ -3,9 +3,8 @@
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
-from belljar.backends.local.launching import Launched
 from belljar.gateway.loop import Loop
 from belljar.sandbox.terminal import Terminal
 
@@ -14,10 +13,38 @@ EXIT_TIMEOUT: Final = 124
 _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
+class Outcome(NamedTuple):
+    """How a command has ended."""
+
+    code: int
+    out_of_memory: bool
+    """Whether the kernel has ended something in its sandbox for want of memory."""
+
+
+class Launched(Protocol):
+    """A sealed sandbox whose command is to be started."""
+
+    def go(self) -> None:
+        """Start the command."""
+
+    def descriptor(self) -> int:
+        """Return a descriptor that becomes readable when it has ended."""
+
+    def wait(self) -> int:
+        """Return the command's exit code once it has ended."""
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the command."""
+
+    def kill(self) -> None:
+        """End everything inside at once."""
+
+
 class Attendant:
     """Who is there for a sandbox, from the moment it is sealed."""
 
-    def __init__(self, loop: Loop, launched: Launched, terminal: Terminal) -> None:
+    def __init__(self, loop: Loop, launched: Launched, terminal: Terminal | None = None) -> None:
+        """Have a terminal to carry, unless the sandbox's backend does that itself."""
         self._loop, self._launched, self._terminal = loop, launched, terminal
         self._timed_out = False
 
@@ -25,7 +52,8 @@ class Attendant:
         """Have the command started, and return its exit code."""
         loop, launched = self._loop, self._launched
         with self._signals():
-            self._terminal.start()
+            if self._terminal is not None:
+                self._terminal.start()
             try:
                 launched.go()
                 ended = _Descriptor(launched.descriptor())
@@ -36,7 +64,8 @@ class Attendant:
                 code = launched.wait()
             finally:
                 launched.kill()
-                self._terminal.finish()
+                if self._terminal is not None:
+                    self._terminal.finish()
         return EXIT_TIMEOUT if self._timed_out else code
 
     def _time_out(self) -> None:

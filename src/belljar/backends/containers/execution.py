@@ -1,0 +1,143 @@
+"""What an engine knows of a command: its process, and how it ended."""
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from belljar.backends.containers.callersterminal import Size
+from belljar.backends.containers.engine import Engine, EngineError, EngineLostError
+from belljar.backends.interface import LostError
+
+KILLED: Final = 128 + 9
+
+_LOOKS: Final = 20
+"""How often we look for a container to go away when the engine has forgotten a command of it."""
+
+
+class MainProcess(NamedTuple):
+    """A command's process, as it is seen from this machine."""
+
+    descriptor: int
+    """Becomes readable when it has ended."""
+
+    inside: int
+    """Its number in the container."""
+
+
+@dataclass(slots=True)
+class Execution:
+    """A command that an engine was told to run."""
+
+    engine: Engine
+    container: str
+    """A name at first, and then what no other container will ever be called."""
+
+    id: str
+
+    def process(self) -> MainProcess | None:
+        """Return the command's process once it is there; None if it is on another machine."""
+        pauses = _pauses()
+        try:
+            while (known := self._inspect())["Running"]:
+                if known["Pid"]:
+                    held = _hold(known["Pid"])
+                    return held if held or self._inspect()["Running"] else _ended()
+                time.sleep(next(pauses))
+        except (EngineError, EngineLostError):
+            return None  # the stream will end, and then we shall know more
+        return _ended()
+
+    def resize(self, size: Size) -> bool:
+        """Tell how large the terminal is; return whether the command's has that size now."""
+        try:
+            self.engine.post(f"/exec/{self.id}/resize", h=size.rows, w=size.columns)
+        except (EngineError, EngineLostError):
+            return False  # it has not begun yet, or has ended
+        return True
+
+    def is_running(self) -> bool:
+        """Tell whether the engine takes it for running. It does for a moment longer than it is."""
+        try:
+            return bool(self._inspect()["Running"])
+        except (EngineError, EngineLostError):
+            return False
+
+    def code(self) -> int:
+        """Return the exit code as soon as there is one: that of a killed process if its container has gone away.
+
+        Raises LostError if there never will be one.
+        """
+        pauses, looks = _pauses(), 0
+        while looks < _LOOKS:
+            try:
+                known = self._look()
+            except EngineLostError as error:
+                raise LostError(f"{error}; nobody knows how the command ended") from error
+            if known is None:
+                looks += 1
+            elif not known["Running"]:
+                return int(known["ExitCode"])
+            time.sleep(next(pauses))
+        raise LostError(f"{self.engine.kind} has forgotten a command, and nobody knows how that ended")
+
+    def _look(self) -> dict[str, Any] | None:
+        """Return what the engine knows; None if nothing, though the container is there."""
+        try:
+            known = self._inspect()
+            if not known["Running"] and known["ExitCode"] is not None:
+                return known
+        except EngineError:
+            known = None
+        return known if self._is_container_there() else {"Running": False, "ExitCode": KILLED}
+
+    def _is_container_there(self) -> bool:
+        try:
+            state = self.engine.get(f"/containers/{self.container}/json")["State"]
+        except EngineError as error:
+            return error.status != 404
+        return bool(state["Running"] or state["Paused"])
+
+    def _inspect(self) -> dict[str, Any]:
+        known: dict[str, Any] = self.engine.get(f"/exec/{self.id}/json")
+        self.container = known["ContainerID"]
+        return known
+
+
+def _hold(pid: int) -> MainProcess | None:
+    """Take hold of a process in a container, by its number on the engine's machine: perhaps not this one."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:
+        return None
+    inside = _number_inside(pid)
+    if inside is None:
+        os.close(descriptor)
+        return None
+    return MainProcess(descriptor, inside)
+
+
+def _ended() -> MainProcess:
+    """Return what stands for a process that ended before we could take hold of it."""
+    return MainProcess(os.eventfd(1), 0)
+
+
+def _number_inside(pid: int) -> int | None:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(errors="replace")
+    except OSError:
+        return None
+    # Two numbers at least: a process with no other number than ours is in no container.
+    numbers = re.search(r"^NSpid:\t\d+\t(?:\d+\t)*(\d+)$", status, re.MULTILINE)
+    return int(numbers[1]) if numbers else None
+
+
+def _pauses() -> Iterator[float]:
+    """Yield seconds to wait between two questions: few at first, and more when it takes long."""
+    pause = 0.001
+    while True:
+        yield pause
+        pause = min(pause * 1.5, 0.05)

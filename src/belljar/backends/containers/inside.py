@@ -1,0 +1,102 @@
+"""What runs in a container: the agent's commands, and programs of our own.
+
+A program of ours has the agent's rights, and an agent can speak in its name. So it has none of the image's variables,
+only so much time, and only so much to say.
+"""
+
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from belljar.backends.containers.callersterminal import is_terminal, size_of
+from belljar.backends.containers.commands import check, for_loader, launching
+from belljar.backends.containers.files import OK
+from belljar.backends.containers.firstprocess import Exhaustion
+from belljar.backends.containers.memoryfiles import holding, room, written
+from belljar.backends.containers.owned import Containers
+from belljar.backends.containers.processes import ContainerProcess, start
+from belljar.backends.containers.records import Record, Records
+from belljar.backends.containers.toolbox import MODULES, Toolbox
+from belljar.backends.interface import FILE_LIMIT, Command, LostError, PathError, Streams
+
+_SECONDS_TO_TELL: Final = 60.0
+_MOST_TO_SAY: Final = FILE_LIMIT + len(OK) + 1
+_MOST_TO_COMPLAIN: Final = 4096
+_FILES_PROGRAM: Final = f"{MODULES}/belljar/backends/containers/files.py"
+
+
+class Inside:
+    """What can be run in the containers of one owner."""
+
+    def __init__(self, containers: Containers, records: Records, toolbox: Toolbox) -> None:
+        self._containers, self._records, self._toolbox = containers, records, toolbox
+
+    def toolbox(self, sandbox: str) -> Toolbox:
+        """Return the toolbox as a sandbox sees it."""
+        return self._toolbox.seen_at(self._records.read(sandbox).toolbox)
+
+    def start(self, sandbox: str, found: Any, command: Command, streams: Streams) -> ContainerProcess:
+        """Start a command of the agent's in a container that was inspected. Raises WantedError, and what engines do."""
+        record = self._records.read(sandbox)
+        environment = {**record.environment, **command.environment}
+        return self._launch(sandbox, found, replace(command, environment=environment), streams)
+
+    def have_file(self, sandbox: str, content: bytes, task: str, path: str, number: str) -> bytes:
+        """Have our own program work on a file; return what it says. Raises PathError, LostError, GoneError."""
+        if "\0" in path:
+            raise PathError("a path with a NUL in it names no file")
+        with self._containers.asking(sandbox):
+            found = self._containers.inspect(sandbox)
+        program = f"{self.toolbox(sandbox).place}{_FILES_PROGRAM}"
+        return self.ask(sandbox, found, (program, task, path, number), content)
+
+    def ask(self, sandbox: str, found: Any, program: Sequence[str], content: bytes = b"") -> bytes:
+        """Run a Python program of ours; return what it says. Raises LostError, GoneError."""
+        toolbox = self.toolbox(sandbox)
+        command = Command(tuple(toolbox.inside(toolbox.python, "-I", "-S", "-B", *program)))
+        return self.hear(sandbox, found, command, content)
+
+    def hear(self, sandbox: str, found: Any, command: Command, content: bytes = b"") -> bytes:
+        """Run a program of ours; return what it says. Raises LostError, GoneError."""
+        with holding(content) as given, room(_MOST_TO_SAY) as said, room(_MOST_TO_COMPLAIN) as error:
+            with self._containers.asking(sandbox):
+                process = self._launch(sandbox, found, command, Streams(given, said, error))
+            try:
+                process.wait(_SECONDS_TO_TELL)
+            except TimeoutError:
+                process.signal(signal.SIGKILL)
+                raise LostError(f"a program of ours does not come to an end inside the sandbox {sandbox}") from None
+            finally:
+                process.close()
+            if not (answer := written(said)):
+                why = written(error).decode(errors="replace").strip()
+                raise LostError(f"a program of ours ended inside the sandbox {sandbox}: {why}")
+            return answer
+
+    def _launch(self, sandbox: str, found: Any, command: Command, streams: Streams) -> ContainerProcess:
+        check(command)
+        record = self._records.read(sandbox)
+        loader = for_loader(command.environment)
+        size = size_of(streams.stdin) if is_terminal(streams.stdin, streams.stdout) else None
+        workdir = str(command.workdir or record.workdir)
+        return start(
+            self._containers.engine,
+            self._containers.name(sandbox),
+            launching(self._toolbox.seen_at(record.toolbox), workdir, command.arguments, size, loader),
+            environment={name: value for name, value in command.environment.items() if name not in loader},
+            user=record.user,
+            streams=streams,
+            signaller=lambda pid, number: self._signal(sandbox, record, pid, number),
+            ran_out=Exhaustion(self._containers.engine, found).has_come,
+        )
+
+    def _signal(self, sandbox: str, record: Record, pid: int, number: int) -> None:
+        """Send a signal to a process group, from inside: that of the agent's user reaches what is the agent's."""
+        toolbox = self._toolbox.seen_at(record.toolbox)
+        # Right at the beginning, a command may not have its group yet.
+        words = toolbox.inside(toolbox.shell, "-c", f"kill -{number} -{pid} 2>/dev/null || kill -{number} {pid}")
+        engine = self._containers.engine
+        with self._containers.asking(sandbox):
+            made = engine.post(f"{self._containers.path(sandbox)}/exec", {"Cmd": words, "User": record.user})["Id"]
+            engine.post(f"/exec/{made}/start", {"Detach": True})

@@ -1,0 +1,81 @@
+"""Limits on what a container uses of the machine."""
+
+import resource
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from belljar.backends.containers.engine import Engine
+from belljar.backends.containers.libpod import podman
+from belljar.backends.containers.rights import is_rootless, server_of
+from belljar.backends.interface import MachineError
+from belljar.sandbox.spec import ResourceLimits
+
+_MOST_FILES: Final = 65536
+_MOST_PROCESSES: Final = 4096
+_MOST_OF_A_USER: Final = 32768  # what Podman leaves to itself, and can pass on
+
+
+def every_container() -> dict[str, Any]:
+    """Return the limits that hold for each process. They are named, since the engines' own may exceed this machine's.
+
+    A core dump can be a program of the host's, which runs as root and reads what has crashed: a limit of 1 byte
+    prevents that, and a limit of 0 does not.
+    """
+    files, processes = _at_most(resource.RLIMIT_NOFILE, _MOST_FILES), _at_most(resource.RLIMIT_NPROC, _MOST_OF_A_USER)
+    return {"Ulimits": [_limit("nofile", files), _limit("nproc", processes), _limit("core", 1)]}
+
+
+def of_sandbox(limits: ResourceLimits) -> dict[str, Any]:
+    """Return the limits that hold for a sandbox as a whole."""
+    wanted: dict[str, Any] = {"PidsLimit": _MOST_PROCESSES}
+    if limits.memory_bytes is not None:
+        wanted |= {"Memory": limits.memory_bytes, "MemorySwap": limits.memory_bytes}
+    if limits.cpus is not None:
+        wanted |= {"NanoCpus": round(limits.cpus * 1_000_000_000)}
+    return wanted | every_container()
+
+
+def leave_out_unavailable(engine: Engine, configuration: dict[str, Any]) -> None:
+    """Do without a limit on a container's processes where Podman, as a user, has none to give.
+
+    It would refuse. That on the processes of a user is left; and a limit that somebody has asked for is not left out.
+    """
+    if engine.kind == "podman" and is_rootless(engine) and "pids" not in podman_controllers(engine):
+        configuration["HostConfig"].pop("PidsLimit")
+
+
+def refuse_unavailable(engine: Engine, limits: ResourceLimits) -> None:
+    """Refuse limits that an engine cannot enforce: Docker would only warn of it. Raises MachineError."""
+    asked = {"memory": limits.memory_bytes, "cpu": limits.cpus}
+    if missing := [name for name, limit in asked.items() if limit is not None and not _can_limit(engine, name)]:
+        raise MachineError(
+            f"{engine.kind} cannot limit {' and '.join(missing)} here; run without that limit, or see what it lacks: "
+            "belljar doctor"
+        )
+
+
+def _can_limit(engine: Engine, controller: str) -> bool:
+    if engine.kind == "podman":
+        return not is_rootless(engine) or controller in podman_controllers(engine)
+    return bool(engine.get("/info")[{"memory": "MemoryLimit", "cpu": "CpuCfsQuota"}[controller]])
+
+
+@cache
+def podman_controllers(engine: Engine) -> frozenset[str]:
+    """Return what Podman can limit. In Docker's terms, it tells of the machine, and not of the user."""
+    user = server_of(engine)
+    delegated = Path(f"/sys/fs/cgroup/user.slice/user-{user}.slice/user@{user}.service/cgroup.controllers")
+    if delegated.exists():  # Podman takes a while to tell
+        return frozenset(delegated.read_text().split())
+    return frozenset(podman(engine).get("/info")["host"].get("cgroupControllers") or ())
+
+
+def _at_most(kind: int, most: int) -> int:
+    """Return a limit that an engine without rights can set: one that is not above our own."""
+    hard = resource.getrlimit(kind)[1]
+    return most if hard == resource.RLIM_INFINITY else min(hard, most)
+
+
+def _limit(name: str, most: int) -> dict[str, Any]:
+    return {"Name": name, "Soft": most, "Hard": most}

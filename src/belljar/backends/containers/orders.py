@@ -1,0 +1,155 @@
+"""What an engine is asked for: a sandbox as it is wanted becomes a container's configuration.
+
+Nothing of the image runs when the container starts. Its first process is our own shell, with our own loader and
+libraries, as whom the agent's commands run; and of the image's variables it has the names only: a loader takes orders
+from some. The image's check of its own health is off, since the engine would run it before the container is sealed.
+"""
+
+import os
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from belljar.backends.containers import limits
+from belljar.backends.containers.images import Image
+from belljar.backends.containers.toolbox import Toolbox
+from belljar.backends.containers.users import User
+from belljar.backends.interface import Isolation, Wanted, WantedError
+from belljar.sandbox.spec import Bind, Spec
+from belljar.sandbox.view import checked, project
+
+SCRATCH: Final = Path("/workspace")
+"""Where a sandbox works whose image does not say where, and that has no directory of the host."""
+
+HOME: Final = "/home/belljar"
+"""The home directory of a user for whom the image has none."""
+
+_TMP: Final = "/tmp"  # noqa: S108 - the sandbox's own
+MEMORY: Final = (_TMP, HOME, str(SCRATCH))
+"""Places that may exist in memory only."""
+
+_ENGINE_SOCKETS: Final = (
+    "/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock", "/run/crio/crio.sock",
+    "/run/buildkit/buildkitd.sock", "/run/k3s/containerd/containerd.sock",
+)  # fmt: skip
+_PARTS_OF_MEMORY: Final = 5
+"""So that a sandbox that fills all such places leaves the machine some of its memory."""
+
+_FOR_ALL: Final = "rw,nosuid,nodev,exec,mode=1777"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A container to make."""
+
+    wanted: Wanted
+    image: Image
+    user: User
+    """As whom commands run."""
+
+    files: Mapping[Path, Path]
+    """Read-only files, by where they are seen."""
+
+    filter: str
+    """The system call filter, or where it is."""
+
+    binds: Sequence[Bind]
+    """What of the host is seen."""
+
+    @property
+    def workdir(self) -> str:
+        """Where commands run that do not say where."""
+        return str(self.wanted.workdir or self.image.workdir or SCRATCH)
+
+    @property
+    def has_scratch(self) -> bool:
+        """Whether the working directory is a new one."""
+        return not self.wanted.workdir and not self.image.workdir
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables of every command."""
+        ours = {"PATH": _PATH, "TMPDIR": _TMP, "BELLJAR": "1"}
+        home = {} if self.user.has_home else {"HOME": HOME}
+        return {**ours, **self.image.environment, **home, **self.wanted.environment}
+
+    def configuration(self, toolbox: Toolbox, labels: Mapping[str, str]) -> dict[str, Any]:
+        """Return what the engine is to make. Raises WantedError."""
+        sleep = shlex.join(toolbox.inside(toolbox.sleep, "infinity"))
+        return {
+            "Image": self.image.id,
+            "User": self.user.name,
+            "Entrypoint": toolbox.inside(toolbox.shell, "-c", f"while :; do {sleep} & wait; done"),
+            "Cmd": [],
+            "Env": [f"{name}=" for name in self.image.environment if name != "PATH"],
+            "WorkingDir": "/",
+            "StopSignal": "SIGKILL",  # the first process of a container does not care for others
+            "Hostname": "belljar",
+            "Labels": dict(labels),
+            "Healthcheck": {"Test": ["NONE"]},  # Podman does not say whether the image has one
+            "HostConfig": self._host_configuration(toolbox),
+        }
+
+    def _host_configuration(self, toolbox: Toolbox) -> dict[str, Any]:
+        sealed = self.wanted.isolation is Isolation.SEALED
+        # For the seal's sake, IPv6 is there, if only on the loopback interface; engines switch it off.
+        network = {"NetworkMode": "none", "Sysctls": {"net.ipv6.conf.all.disable_ipv6": "0"}} if sealed else {}
+        return {
+            **network,
+            **limits.of_sandbox(self.wanted.limits),
+            "Binds": [_written(bind) for bind in (*self.binds, *self._own_binds(toolbox))],
+            "Tmpfs": self._memory(),
+            "CapDrop": ["ALL"],
+            "SecurityOpt": ["no-new-privileges", f"seccomp={self.filter}"],
+            "UsernsMode": self.user.namespace,
+            "IpcMode": "private",
+            "CgroupnsMode": "private",
+            "ReadonlyRootfs": self.wanted.read_only,
+            "RestartPolicy": {"Name": "no"},
+            "LogConfig": {"Type": "none"},  # an agent could write to its first process's output, and fill the disk
+        }
+
+    def _own_binds(self, toolbox: Toolbox) -> Iterator[Bind]:
+        yield from (Bind(source, target, writable=False) for target, source in self.files.items())
+        yield Bind(toolbox.directory, Path(toolbox.place), writable=False)
+
+    def _memory(self) -> dict[str, str]:
+        """Say which directories exist in memory only."""
+        places = [_TMP]
+        if self.has_scratch and self.wanted.read_only:
+            places.append(str(SCRATCH))
+        if not self.user.has_home:
+            places.append(HOME)
+        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // _PARTS_OF_MEMORY
+        return dict.fromkeys(places, f"{_FOR_ALL},size={size}")
+
+
+def binds_of(wanted: Wanted, socket: Path) -> list[Bind]:
+    """Return what of the host a sandbox is to see, which is not the engine's socket. Raises WantedError, ViewError."""
+    binds = list(checked(wanted.binds, wanted.workdir))
+    if wanted.workdir is not None:
+        binds[:0] = project(Spec((), wanted.workdir, {}, allow_write=wanted.allow_write, keep=wanted.keep))
+    _refuse_engines((bind.source for bind in binds), socket)
+    return binds
+
+
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def _refuse_engines(sources: Iterable[Path], own: Path) -> None:
+    """Whoever can talk to an engine is root on this machine, or who the engine's user is."""
+    of_user = (f"/run/user/{os.getuid()}/{name}" for name in ("docker.sock", "podman/podman.sock"))
+    sockets = [own.resolve(), *(Path(path).resolve() for path in (*_ENGINE_SOCKETS, *of_user))]
+    for source in sources:
+        if source.is_socket() or any(path.is_relative_to(source.resolve()) for path in sockets):
+            raise WantedError(
+                f"{source} is a socket, or holds that of a container engine, and whoever can talk to it has this "
+                "machine; show the sandbox something else, and open a port with host_ports instead"
+            )
+
+
+def _written(bind: Bind) -> str:
+    if ":" in f"{bind.source}{bind.target}":
+        raise WantedError(f"{bind.source} has a colon in its path, which container engines cannot mount; rename it")
+    return f"{bind.source}:{bind.target}:{'rw' if bind.writable else 'ro'}"

@@ -1,0 +1,163 @@
+"""A command in a container, from what is wanted to its exit code."""
+
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from belljar.backends.attending import Attendant, Outcome
+from belljar.backends.containers import leftovers
+from belljar.backends.containers.backend import ContainerBackend
+from belljar.backends.containers.endpoints import find_engine
+from belljar.backends.containers.execution import KILLED
+from belljar.backends.containers.images import ensure_helper
+from belljar.backends.containers.places import Kind
+from belljar.backends.containers.processes import ContainerProcess
+from belljar.backends.containers.toolbox import default_cache, open_toolbox
+from belljar.backends.interface import Command, LostError, Streams, Wanted, WantedError
+from belljar.errors import BelljarError
+from belljar.gateway.loop import Loop
+from belljar.sandbox.network import Network
+from belljar.sandbox.serving import serve
+
+_SANDBOX: Final = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What to run in a container."""
+
+    arguments: Sequence[str]
+    """As with `docker run`: without any, it is the image's own command."""
+
+    after_entrypoint: bool = True
+    """Whether the image's entry point is what runs them."""
+
+
+class Runner:
+    """What runs containers on the engine of this machine."""
+
+    def __init__(self, kind: Kind, environment: Mapping[str, str]) -> None:
+        """Find the engine that our environment names. Raises MachineError."""
+        self._engine, self._cache = find_engine(kind, environment), default_cache(environment)
+        self._runs = self._cache.with_name("runs")
+
+    def sweep(self) -> int:
+        """Take away what is left of runs that were killed; return how many containers that were."""
+        return leftovers.sweep(self._engine, self._runs)
+
+    def trial(self) -> str | None:
+        """Make a sandbox of our own image, seal it, and take it away; return why that did not work."""
+        try:
+            with leftovers.begin(self._runs) as begun:
+                backend = ContainerBackend(self._engine, begun.state, self._cache, begun.owner, begun.labels)
+                image = ensure_helper(self._engine, open_toolbox(self._cache))
+                try:
+                    backend.create(_SANDBOX, Wanted(image=image, udp=True)).close()
+                finally:
+                    backend.destroy(_SANDBOX)
+        except (BelljarError, OSError) as error:
+            return str(error)
+        return None
+
+    def run(self, wanted: Wanted, program: Program, network: Network | None, timeout: float | None = None) -> Outcome:
+        """Run a program to its end and return how that was. Without `network` it has the engine's own.
+
+        Raises MachineError, WantedError, LostError.
+        """
+        with leftovers.begin(self._runs) as begun:
+            backend = ContainerBackend(self._engine, begun.state, self._cache, begun.owner, begun.labels)
+            launched = _Launched(backend, wanted, program)
+            with _ending_in_order(), _doors(launched, network) as loop:
+                return Outcome(Attendant(loop, launched).run(timeout), launched.out_of_memory)
+
+
+class _Launched:
+    """A sealed container whose program is to be started."""
+
+    def __init__(self, backend: ContainerBackend, wanted: Wanted, program: Program) -> None:
+        self._backend, self._wanted, self._program = backend, wanted, program
+        self._process: ContainerProcess | None = None
+        self._early: list[int] = []
+        """Signals that came before there was somebody to have them."""
+        self._began, self._killed = "", False
+        self.out_of_memory = False
+
+    def create(self) -> Any:
+        return self._backend.create(_SANDBOX, self._wanted)
+
+    def go(self) -> None:
+        image = self._backend.image_of(self._wanted)
+        entrypoint = image.entrypoint if self._program.after_entrypoint else ()
+        arguments = (*entrypoint, *(self._program.arguments or image.command))
+        if not arguments:
+            raise WantedError(f"the image {self._wanted.image} does not say what to run; write a command after --")
+        self._began = self._backend.began(_SANDBOX)
+        self._process = self._backend.start(_SANDBOX, Command(arguments), Streams(0, 1, 2))
+        for number in self._early:
+            self.signal(number)
+
+    def descriptor(self) -> int:
+        return self._started.fileno()
+
+    def wait(self) -> int:
+        code = self._started.wait()
+        self.out_of_memory = self._started.out_of_memory()
+        if code == KILLED and not (self._killed or self.out_of_memory or self._is_container_alive()):
+            raise LostError("somebody else has ended the container, and the command with it")
+        return code
+
+    def _is_container_alive(self) -> bool:
+        """Try whether something can be run in the container. The engine may not know yet that it has ended."""
+        try:
+            self._backend.get_file(_SANDBOX, "/proc/self/stat")
+            return self._backend.began(_SANDBOX) == self._began
+        except BelljarError:
+            return False
+
+    def signal(self, number: int) -> None:
+        if self._process is None:
+            self._early.append(number)
+            return
+        with suppress(BelljarError):  # it is ending, or the engine is gone, and then nobody can
+            self._started.signal(number)
+
+    def kill(self) -> None:
+        self._killed = True
+        self._backend.destroy(_SANDBOX)
+
+    @property
+    def _started(self) -> ContainerProcess:
+        if self._process is None:
+            raise LostError("the command has not been started")
+        return self._process
+
+
+@contextmanager
+def _doors(launched: _Launched, network: Network | None) -> Iterator[Loop]:
+    """Make the container, and have a gateway answer at its doors; take it away when all is over."""
+    loop = Loop()
+    try:
+        listeners = launched.create()
+        gateway = serve(loop, network, listeners) if network is not None else None
+        yield loop
+        if gateway is not None:
+            gateway.close_all()
+    finally:
+        launched.kill()
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Have whoever ends us before the command has begun, or after it, leave nothing behind."""
+
+    def end(number: int, _: Any) -> None:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

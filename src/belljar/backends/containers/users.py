@@ -1,0 +1,87 @@
+"""As whom an agent's commands run in a container.
+
+It is whom the image says. Where a directory of the host is worked in, it is whom that belongs to: root of a container
+has no right to the files of others, since it has no capabilities, and what an agent makes should belong to its user.
+"""
+
+import io
+import tarfile
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from belljar.backends.containers.engine import Engine, EngineError
+from belljar.backends.containers.images import Image
+from belljar.backends.containers.rights import is_rootless, outside
+from belljar.backends.interface import Wanted
+
+_KEEP: Final = "keep-id"
+"""What Podman calls a user namespace in which the user who runs it has their own number."""
+
+
+_MOST_BYTES: Final = 1 << 20
+_ROOT: Final = ("", "root", "0", "0:0")
+
+
+class User(NamedTuple):
+    """Who runs commands, and in what user namespace."""
+
+    name: str
+    """A name or a number, of a user or of user and group. Empty for root."""
+
+    namespace: str
+    has_home: bool
+    """Whether the image has a home directory for this user."""
+
+
+def choose(engine: Engine, wanted: Wanted, image: Image) -> User:
+    """Return as whom commands run."""
+    if wanted.workdir is None or not wanted.workdir.exists():
+        return User(image.user, "", has_home=True)
+    status = wanted.workdir.stat()
+    owner, group = outside(status.st_uid, "uid") or 0, outside(status.st_gid, "gid") or 0
+    is_images = str(owner) == image.user.partition(":")[0] or (owner == 0 and image.user in _ROOT)
+    numbers = f"{owner}:{group}"
+    if not is_rootless(engine):
+        return User(numbers, "", has_home=is_images)
+    if engine.kind == "podman":
+        return User(numbers, _KEEP, has_home=is_images)
+    return User("0:0", "", has_home=image.user in _ROOT)
+
+
+def make_directory(engine: Engine, container: str, user: str, place: Path) -> None:
+    """Make a directory for a user, in a container that has not started yet."""
+    uid, gid = _numbers(engine, container, user)
+    entry = tarfile.TarInfo(str(place)[1:])
+    entry.type, entry.mode, entry.uid, entry.gid = tarfile.DIRTYPE, 0o755, uid, gid
+    # Without the padding that is usual behind the end: Podman takes it amiss when nobody reads that.
+    archive = entry.tobuf() + bytes(2 * tarfile.BLOCKSIZE)
+    engine.upload(f"/containers/{container}/archive", archive, path="/")
+
+
+def _numbers(engine: Engine, container: str, user: str) -> tuple[int, int]:
+    """Return the numbers of a user and a group, as the image knows them."""
+    name, _, group = user.partition(":")
+    if name in _ROOT:
+        name, group = "0", group or "0"
+    for line in _lines(engine, container, "/etc/passwd") if not name.isdecimal() else ():
+        if line[0] == name:
+            name, group = line[2], group or line[3]
+    for line in _lines(engine, container, "/etc/group") if group and not group.isdecimal() else ():
+        if line[0] == group:
+            group = line[2]
+    return (int(name) if name.isdecimal() else 0), (int(group) if group.isdecimal() else 0)
+
+
+def _lines(engine: Engine, container: str, path: str, most_links: int = 8) -> list[list[str]]:
+    """Return the lines of a file of an image, which may be anything: none, if it is not as such a file should be."""
+    try:
+        content = engine.download(f"/containers/{container}/archive", _MOST_BYTES, path=path)
+        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+            member = archive.next()
+            if member is not None and member.issym() and most_links:
+                return _lines(engine, container, str(Path(path).parent / member.linkname), most_links - 1)
+            file = archive.extractfile(member) if member is not None and member.isfile() else io.BytesIO()
+            rows = [line.split(":") for line in (file or io.BytesIO()).read().decode(errors="replace").splitlines()]
+    except (EngineError, tarfile.TarError):
+        return []
+    return [row for row in rows if len(row) > 3]

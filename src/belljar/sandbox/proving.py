@@ -1,0 +1,81 @@
+"""The first probe: what was armed is tried, before anything untrusted runs in it.
+
+Rules that are installed prove nothing; a packet that arrives where it should does. Each is sent to an address of the
+documentation ranges, in a namespace that has no interface to leave by, and has to come out at the gateway's listeners.
+"""
+
+import errno
+import select
+import socket
+import time
+from ipaddress import ip_address
+from typing import Final
+
+from belljar.errors import BelljarError
+from belljar.gateway.listeners import Listeners
+from belljar.gateway.origin import Endpoint, original_destination
+from belljar.linux.interfaces import others_up
+
+_ELSEWHERE: Final[dict[int, str]] = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
+_PORT: Final = 9
+_DNS: Final = 53
+_SECONDS: Final = 5.0
+_MESSAGE: Final = b"belljar: first probe"
+
+
+class ProofError(BelljarError):
+    """A sandbox is not sealed as it should be, and must not be used."""
+
+
+def check_alone() -> None:
+    """Make sure that the network namespace of the calling thread has no way out. Raises ProofError."""
+    if up := others_up():
+        raise ProofError(
+            f"the sandbox cannot be sealed: its network has an interface beside loopback: {', '.join(up)}\n"
+            "Nothing but the backend may join it to a network."
+        )
+
+
+def prove(listeners: Listeners) -> None:
+    """Try the seal from inside. For a thread in the network namespace that was armed. Raises ProofError."""
+    for family, tcp, dns in zip(_ELSEWHERE, listeners.tcp, listeners.dns_udp, strict=True):
+        _prove_stream(family, tcp)
+        _prove_datagram(family, _DNS, dns)
+    for index, family in enumerate(_ELSEWHERE):
+        _prove_datagram(family, _PORT, listeners.udp[index] if listeners.udp else None)
+
+
+def _prove_stream(family: int, listener: socket.socket) -> None:
+    wanted = Endpoint(ip_address(_ELSEWHERE[family]), _PORT)
+    with socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as client:
+        if client.connect_ex((str(wanted.address), _PORT)) not in (0, errno.EINPROGRESS):
+            raise ProofError(f"a connection to {wanted.address} does not reach the gateway's listener; {_REMEDY}")
+        deadline = time.monotonic() + _SECONDS
+        while select.select([listener], [], [], max(deadline - time.monotonic(), 0))[0]:
+            accepted, peer = listener.accept()
+            with accepted:  # it may be the agent's, where a sandbox is adopted
+                if peer == client.getsockname() and original_destination(accepted) == wanted:
+                    return
+    raise ProofError(f"a connection to {wanted.address} does not reach the gateway's listener; {_REMEDY}")
+
+
+def _prove_datagram(family: int, port: int, listener: socket.socket | None) -> None:
+    address = _ELSEWHERE[family]
+    with socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as client:
+        try:
+            client.sendto(_MESSAGE, (address, port))
+        except PermissionError:
+            if listener is None:
+                return  # as it should be
+            raise ProofError(f"a datagram to {address} port {port} is refused; {_REMEDY}") from None
+        if listener is None:
+            raise ProofError(f"a datagram to {address} port {port} is not refused; {_REMEDY}")
+        deadline = time.monotonic() + _SECONDS
+        while select.select([listener], [], [], max(deadline - time.monotonic(), 0))[0]:
+            message, peer = listener.recvfrom(len(_MESSAGE))
+            if message == _MESSAGE and peer[1] == client.getsockname()[1]:
+                return
+    raise ProofError(f"a datagram to {address} port {port} does not reach the gateway's listener; {_REMEDY}")
+
+
+_REMEDY: Final = "does a firewall or a security module of this machine reach into sandboxes? See `belljar doctor`"

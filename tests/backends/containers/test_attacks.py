@@ -1,0 +1,304 @@
+"""What images and agents try against containers, or make others do to them."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from os import uname
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from belljar.backends.containers import inside as inside_programs
+from belljar.backends.containers import leftovers, making, users
+from belljar.backends.containers.backend import ContainerBackend
+from belljar.backends.containers.engine import Engine
+from belljar.backends.containers.making import Maker
+from belljar.backends.containers.memoryfiles import room, written
+from belljar.backends.containers.owned import OWNER, SANDBOX
+from belljar.backends.containers.toolbox import open_toolbox
+from belljar.backends.interface import Command, LostError, MachineError, Wanted, WantedError
+from belljar.linux.lives import Life
+from belljar.sandbox.spec import Bind
+from tests import engines
+from tests.backends import conformance
+from tests.backends.containers.conftest import program
+from tests.engines import BUSYBOX, Directory, File, Link, busybox, make_image
+from tests.engines.images import Files, _layer
+
+JAR = "jar"
+ODD = "odd:latest"
+ALLOW_ALL = b64encode(b"\x06\0\0\0\0\0\xff\x7f").decode()
+"""A system call filter that refuses nothing."""
+
+
+class Owner:
+    """Root with an engine, and somebody's directories."""
+
+    def __init__(self, engine: engines.Engine, place: Path, cache: Path) -> None:
+        self.engine, self.place = engine, place
+        self.backend = ContainerBackend(Engine(engine.kind, engine.socket), place / "state", cache / "belljar/toolbox")
+
+    def create(self, image: str = BUSYBOX, **wanted: Any) -> None:
+        self.backend.create(JAR, Wanted(image=image, **wanted)).close()
+
+    def run(self, script: str) -> str:
+        return conformance.run(self.backend, JAR, "sh", "-c", f"{{ {script}\n}} 2>&1").out
+
+    def inspect(self) -> Any:
+        return self.engine.api.call("GET", f"/containers/{self.backend._containers.name(JAR)}/json")
+
+    def containers(self) -> list[str]:
+        return [found["Id"] for found in self.engine.api.call("GET", "/containers/json?all=true")]
+
+
+@pytest.fixture
+def docker(docker_engine, cache):
+    with owned(docker_engine, cache) as owner:
+        yield owner
+
+
+@pytest.fixture
+def podman(podman_engine, cache):
+    with owned(podman_engine, cache) as owner:
+        yield owner
+
+
+@pytest.fixture(params=["docker", "podman"])
+def owner(request):
+    return request.getfixturevalue(request.param)
+
+
+@contextmanager
+def owned(engine: engines.Engine, cache: Path) -> Iterator[Owner]:
+    """Have a backend; nothing of its sandboxes is left."""
+    place = Path(tempfile.mkdtemp(prefix="belljar-attacks-", dir="/var/tmp"))
+    owner = Owner(engine, place, cache)
+    before = owner.containers()
+    yield owner
+    owner.backend.destroy(JAR)
+    assert owner.containers() == before
+    shutil.rmtree(place)
+
+
+class TestImages:
+    """An image is somebody else's: not one instruction of it runs before its container is sealed."""
+
+    @pytest.fixture
+    def loader(self, cache):
+        return open_toolbox(cache / "belljar/toolbox").loader[1:]
+
+    def test_libraries_that_are_to_be_loaded_first(self, owner):
+        library = next(file for path, file in program("curl").items() if "libz" in path)
+        files = {**busybox(), "evil.so": library, "etc/ld.so.preload": File(b"/evil.so\n")}
+        self.assert_first_process_is_ours(owner, files)
+
+    def test_a_volume_where_our_programs_are(self, owner, loader):
+        files = {**busybox(), f"run/belljar/toolbox/{loader}": busybox()["bin/busybox"]}
+        volumes: dict[str, Any] = {f"/run/belljar/toolbox/{loader.rpartition('/')[0]}": {}}
+        self.assert_first_process_is_ours(owner, files, {"Volumes": volumes})
+
+    def test_a_link_that_leads_elsewhere_when_the_engine_follows_it(self, docker, loader):
+        files = {**busybox(), "run": Link("/proc/self/cwd/evil")}
+        files[f"evil/belljar/toolbox/{loader}"] = busybox()["bin/busybox"]
+        self.assert_first_process_is_ours(docker, files)
+
+    def test_nobody_knows_where_our_programs_will_be(self, docker):
+        docker.create()
+        first = docker.inspect()["Path"]
+        docker.backend.destroy(JAR)
+        docker.create()
+        assert docker.inspect()["Path"] != first
+
+    @staticmethod
+    def assert_first_process_is_ours(owner: Owner, files: Files, config: Mapping[str, Any] | None = None) -> None:
+        make_image(owner.engine, ODD, files, config)
+        owner.create(ODD)
+        found = owner.inspect()
+        maps = Path(f"/proc/{found['State']['Pid']}/maps").read_text().splitlines()
+        place = found["Path"].split("/")[1]
+        assert {line.split("/")[1] for line in maps if "/" in line} == {place}
+        assert Path(found["Path"]).name in "".join(maps)
+        assert "0" in owner.run("id -u")
+
+    def test_a_check_of_health(self, podman):
+        make_image(podman.engine, ODD, busybox(), {"Healthcheck": {"Test": ["CMD-SHELL", "true"], "Interval": 10**9}})
+        podman.create(ODD)
+        found = podman.inspect()
+        assert found["Config"]["Healthcheck"]["Test"] == ["NONE"]
+        assert (found["State"].get("Health") or {}).get("Status", "") in ("", "none")
+
+    def test_annotations_that_are_orders_to_the_runtime(self, podman):
+        for annotations in ({"run.oci.seccomp_bpf_data": ALLOW_ALL}, {"org.systemd.property.CPUWeight": "1"}):
+            load_annotated(podman.engine, annotations)
+            with pytest.raises(WantedError, match=f"{next(iter(annotations))}\nTake them away: podman save"):
+                podman.create("localhost/annotated")
+        load_annotated(podman.engine, {"org.opencontainers.image.title": "harmless"})
+        podman.create("localhost/annotated")
+        assert "not permitted" in podman.run("unshare -U true")
+
+    def test_a_list_of_users_that_is_a_link(self, docker):
+        files = {**busybox(), "etc/passwd": Link("../real/passwd"), "real/passwd": busybox()["etc/passwd"]}
+        make_image(docker.engine, ODD, files, {"User": "agent"})
+        docker.create(ODD)
+        assert docker.run("id -u; touch made && echo made").split() == ["1000", "made"]
+
+    def test_a_list_of_users_without_end(self, docker, monkeypatch):
+        monkeypatch.setattr(users, "_MOST_BYTES", 1024)
+        endless = File(b"agent:x:1000:1000::/:/bin/sh\n" + b"#\n" * 10_000)
+        make_image(docker.engine, ODD, {**busybox(), "etc/passwd": endless}, {"User": "agent"})
+        docker.create(ODD)
+        assert docker.run("id -u; pwd").split() == ["1000", "/workspace"]
+
+
+class TestMounts:
+    """An engine follows a path later than we look at it, and an agent in another sandbox may be quicker."""
+
+    @pytest.fixture
+    def workdir(self, owner):
+        (owner.place / "work/.git/hooks").mkdir(parents=True)
+        (owner.place / "work/.git/config").touch()
+        (owner.place / "elsewhere/hooks").mkdir(parents=True)
+        (owner.place / "elsewhere/config").write_text("secret")
+        (owner.place / "work/link").symlink_to(owner.place / "elsewhere")
+        return owner.place / "work"
+
+    def test_a_directory_that_becomes_a_link(self, owner, workdir, monkeypatch):
+        if owner.engine.kind == "podman":  # looked at from inside, as everybody has to who is not root
+            monkeypatch.setattr(making, "is_here", lambda *_: False)
+        owner.create(workdir=workdir)
+        assert owner.run(f"echo changed >{workdir}/.git/HEAD; touch {workdir}/.git/hooks/new").endswith("file system\n")
+        owner.backend.destroy(JAR)
+        assert (workdir / ".git/HEAD").read_text() == "changed\n"
+        inside = {f"{owner.place}/elsewhere/{name}"[1:]: entry for name, entry in
+                  (("hooks", Directory()), ("config", File()))}  # fmt: skip
+        make_image(owner.engine, ODD, {**busybox(), **inside})
+
+        def swap_and_create(*arguments: Any) -> Any:
+            (workdir / ".git").rename(workdir / "moved")
+            (workdir / "link").rename(workdir / ".git")
+            return create(*arguments)
+
+        create = Maker._create
+        monkeypatch.setattr(Maker, "_create", swap_and_create)
+        with pytest.raises(MachineError, match=r"something else in place of .*/\.git"):
+            owner.create(ODD, workdir=workdir)
+
+    def test_another_file_system_below_what_is_read_only(self, docker):
+        shown, below = docker.place / "shown", docker.place / "shown/below"
+        below.mkdir(parents=True)
+        enter = ["nsenter", f"--mount=/proc/{docker.engine.pid}/ns/mnt"]
+        subprocess.run([*enter, "mount", "-t", "tmpfs", "below", below], check=True)
+        try:
+            with pytest.raises(MachineError, match="--ro-bind SRC:/shown/below"):
+                docker.create(binds=(Bind(shown, Path("/shown"), writable=False),))
+        finally:
+            subprocess.run([*enter, "umount", below], check=True)
+        docker.create(binds=(Bind(shown, Path("/shown"), writable=False),))
+        assert "Read-only" in docker.run("touch /shown/below/x")
+
+
+class TestOthers:
+    """What is not ours is not touched, whatever it says of itself."""
+
+    def test_labels_of_an_image_have_nothing_swept(self, docker_engine, tmp_path):
+        make_image(
+            docker_engine, ODD, busybox(), {"Labels": {leftovers.LIFE: '[1, 1, "another boot", 1]'}, "Cmd": ["sh"]}
+        )
+        bystander = docker_engine.api.call("POST", "/containers/create", {"Image": ODD})["Id"]
+        assert leftovers.sweep(Engine("docker", docker_engine.socket), tmp_path) == 0
+        docker_engine.api.call("DELETE", f"/containers/{bystander}")
+
+    @pytest.mark.parametrize("pid", ["-1", "0", str(1 << 64), '"x"', "null", "[]"])
+    def test_labels_that_nobody_understands_are_left_alone(self, pid):
+        boot, namespace = Life.of(os.getpid()).boot, leftovers._namespace("self")
+        for label in (f'[{pid}, 1, "{boot}", {namespace}]', pid):
+            assert not leftovers._is_over(label)
+            leftovers._is_ours({"Labels": {leftovers.LIFE: label}, "Names": ["/x"]})
+
+    def test_a_container_is_not_ours_by_its_image(self, docker):
+        labels = {OWNER: docker.backend._containers.labels[OWNER], SANDBOX: JAR}
+        make_image(docker.engine, ODD, busybox(), {"Labels": labels, "Cmd": ["sh"]})
+        bystander = docker.engine.api.call("POST", "/containers/create", {"Image": ODD})["Id"]
+        assert docker.backend.sandboxes() == []
+        docker.backend.destroy(JAR)
+        docker.engine.api.call("DELETE", f"/containers/{bystander}")
+
+    def test_a_life_that_is_hidden_is_not_over(self, monkeypatch):
+        def hidden(pid: int) -> Life:
+            if pid == os.getpid():
+                return Life(pid, 1, "boot")
+            raise ProcessLookupError
+
+        monkeypatch.setattr(Life, "of", hidden)
+        assert not leftovers._is_over(json.dumps([1, 1, "boot", leftovers._namespace("self")]))
+
+
+class TestResources:
+    def test_memory_for_files_is_bounded(self, docker):
+        docker.create(read_only=True)
+        mounts = [line.split() for line in docker.run("cat /proc/mounts").splitlines()]
+        options = {place: words.split(",") for _, place, kind, words, *_ in mounts if kind == "tmpfs"}
+        sizes = [word for place in ("/tmp", "/workspace") for word in options[place] if word.startswith("size=")]
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        assert sum(int(size[5:-1]) << 10 for size in sizes) < memory / 2
+        assert len(sizes) == 2
+
+    def test_the_first_process_has_no_log_to_fill(self, owner):
+        owner.create()
+        owner.run("echo flood >/proc/1/fd/1")
+        assert owner.inspect()["HostConfig"]["LogConfig"]["Type"] == "none"
+
+    def test_what_is_said_in_the_name_of_our_programs_is_bounded(self):
+        with room(10) as descriptor:
+            os.write(descriptor, b"12345678")
+            with pytest.raises(PermissionError):
+                os.write(descriptor, b"90abc")
+            assert written(descriptor) == b"12345678"
+
+    def test_a_program_of_ours_that_is_held_up(self, docker, monkeypatch):
+        monkeypatch.setattr(inside_programs, "_SECONDS_TO_TELL", 0.5)
+        docker.create()
+        with pytest.raises(LostError, match="does not come to an end"):
+            docker.backend._inside.hear(JAR, docker.inspect(), Command(("sleep", "1000")))
+
+
+def test_whatever_our_umask_is_everybody_inside_can_use_our_programs(tmp_path):
+    before = os.umask(0o077)
+    try:
+        made = open_toolbox(tmp_path / "toolbox")
+    finally:
+        os.umask(before)
+    closed = [path for path in (made.directory, *made.directory.rglob("*")) if path.stat().st_mode & 0o055 == 0]
+    assert closed == []
+
+
+def load_annotated(engine: engines.Engine, annotations: Mapping[str, str]) -> None:
+    """Give Podman an image in the format that has annotations."""
+    layer = _layer({**busybox(), "annotations": File(json.dumps(annotations).encode())})
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(uname().machine, uname().machine)
+    root = {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]}
+    config = json.dumps({"architecture": machine, "os": "linux", "config": {}, "rootfs": root}).encode()
+    blobs = {hashlib.sha256(blob).hexdigest(): blob for blob in (layer, config)}
+    parts = [
+        {"mediaType": f"application/vnd.oci.image.{kind}", "digest": f"sha256:{digest}", "size": len(blob)}
+        for kind, (digest, blob) in zip(("layer.v1.tar", "config.v1+json"), blobs.items(), strict=True)
+    ]
+    manifest = {"schemaVersion": 2, "config": parts[1], "layers": parts[:1], "annotations": annotations}
+    kind = "application/vnd.oci.image.manifest.v1+json"
+    written_down = json.dumps({**manifest, "mediaType": kind}).encode()
+    digest = hashlib.sha256(written_down).hexdigest()
+    named = {"org.opencontainers.image.ref.name": "localhost/annotated:latest"}
+    entry = {"mediaType": kind, "digest": f"sha256:{digest}", "size": len(written_down), "annotations": named}
+    files = {
+        "oci-layout": File(b'{"imageLayoutVersion": "1.0.0"}'),
+        "index.json": File(json.dumps({"schemaVersion": 2, "manifests": [entry]}).encode()),
+        **{f"blobs/sha256/{name}": File(blob) for name, blob in {**blobs, digest: written_down}.items()},
+    }
+    engine.api.send("POST", "/images/load?quiet=true", _layer(files))

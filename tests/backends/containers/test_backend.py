@@ -1,0 +1,90 @@
+"""The container backend does what every backend does, on each engine.
+
+Once by root, who enters containers' namespaces, and once more by users who may do nothing but use the engine: one in
+the group docker, who has helpers arm them, and one with a rootless Podman.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from belljar.backends.containers.backend import ContainerBackend
+from belljar.backends.containers.engine import Engine
+from belljar.backends.interface import Wanted
+from tests.backends.conformance import Sealed
+from tests.engines import Directory, File, busybox, make_image
+
+GIVEN = "BELLJAR_TEST_ENGINE"
+"""Names the engine to a run of this file by an ordinary user, as kind:socket."""
+
+ARMED_BY_HELPER = "doors or loopback or workdir or outlive or signal_ends or files_go"
+"""What may be different if it is not root who asks Docker. The rest is the engine's, and the same for all."""
+
+ROOT = Path(__file__).parents[3]
+AGENT = "belljar-agent:latest"
+FILES = {
+    **busybox(),
+    "etc/shadow": File(b"secret", 0o600),
+    "usr/bin": Directory(),
+    "home/agent": Directory(0o777),
+}
+
+
+@pytest.fixture(scope="session")
+def toolboxes():
+    """Where the toolbox is, for all engines: it takes a second to make."""
+    path = Path(tempfile.mkdtemp(prefix="belljar-toolbox-", dir="/var/tmp"))
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def place():
+    """A directory of our own; pytest's are below one that is closed to others."""
+    path = Path(tempfile.mkdtemp(prefix="belljar-backend-", dir="/var/tmp"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+class OnEngine(Sealed):
+    wanted = Wanted(image=AGENT)
+
+    @pytest.fixture
+    def open_backend(self, engine, toolboxes, place):
+        return lambda: ContainerBackend(engine, place / "state", toolboxes)
+
+    @pytest.fixture
+    def workdir(self, place):
+        (place / "work").mkdir()
+        return place / "work"
+
+
+if GIVEN in os.environ:
+
+    class TestAsUser(OnEngine):
+        @pytest.fixture
+        def engine(self):
+            kind, _, socket = os.environ[GIVEN].partition(":")
+            return Engine(kind, Path(socket))
+
+else:
+
+    class TestDocker(OnEngine):
+        @pytest.fixture
+        def engine(self, docker_engine):
+            make_image(docker_engine, AGENT, FILES, {"User": "agent"})
+            return Engine("docker", docker_engine.socket)
+
+    @pytest.mark.parametrize(("name", "which"), [("docker_engine", ARMED_BY_HELPER), ("rootless_engine", "test")])
+    def test_by_an_ordinary_user(request, name, which):
+        engine = request.getfixturevalue(name)
+        make_image(engine, AGENT, FILES, {"User": "agent"})
+        given = f"{GIVEN}={engine.kind}:{engine.socket}"
+        tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", which, __file__]
+        done = engine.run_as_user("env", given, *tests, workdir=ROOT)
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,29 @@
+"""What a container is never shown."""
+
+from pathlib import Path
+
+import pytest
+
+from belljar.backends.containers.backend import ContainerBackend
+from belljar.backends.containers.engine import Engine
+from belljar.backends.interface import Wanted, WantedError
+from belljar.sandbox.spec import Bind
+from tests.engines import BUSYBOX
+
+
+@pytest.fixture
+def backend(docker_engine, tmp_path):
+    (tmp_path / "home").mkdir()
+    return ContainerBackend(Engine("docker", docker_engine.socket), tmp_path / "home/state", tmp_path / "home/cache")
+
+
+@pytest.mark.parametrize("place", ["home", "home/state", "home/cache", "home/state/sandboxes"])
+def test_what_sandboxes_are_made_of(backend, tmp_path, place):
+    shown = tmp_path / place
+    for wanted in (
+        Wanted(image=BUSYBOX, workdir=shown),
+        Wanted(image=BUSYBOX, binds=(Bind(shown, Path("/shown"), writable=True),)),
+    ):
+        with pytest.raises(WantedError, match="what all sandboxes are made of"):
+            backend.create("jar", wanted)
+    assert backend.sandboxes() == []
