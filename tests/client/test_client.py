@@ -93,6 +93,15 @@ def test_a_command_runs_to_its_end(jar):
     assert jar.exec(["no-such-program"]).exit_code == 127
 
 
+def test_layers_and_want_of_memory_are_told(server, jar):
+    server.world.programs["hog"] = lambda process: process.run_out_of_memory()
+    assert jar.exec(["hog"]).out_of_memory
+    with jar.stream(["hog"]) as running:
+        assert running.wait().out_of_memory
+    layer = jar.layers()[0]
+    assert (layer.name, layer.active, layer.remedy) == ("network", None, None)
+
+
 def test_a_text_is_for_the_shell(server, jar):
     server.world.programs["/bin/sh"] = server.world.programs["echo"]
     assert jar.exec("ls | wc").stdout == "-c ls | wc\n"

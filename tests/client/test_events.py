@@ -92,7 +92,8 @@ def test_one_deleted_while_nobody_looked_is_the_end(start, monkeypatch):
         with sandbox.events() as events:
             second = start()
             sandbox.delete()
-            assert [event.event for event in events][-1:] in ([], ["sandbox.deleted"])
+            seen = {event.event for event in events}  # it may begin with the sandbox's own beginning
+            assert seen <= {"sandbox.created", "sandbox.deleted"}
         second.stop()
 
 

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -39,6 +40,9 @@ class Machine:
     through: tuple[str, ...] = ()
     """What the server is started by."""
 
+    environment: Mapping[str, str] = {}
+    """What it is told besides."""
+
     def __init__(self, universe: Universe, state: Path, *options: str) -> None:
         self.universe, self.state, self._options = universe, state, options
         self.log = state.parent / f"{state.name}.log"
@@ -66,6 +70,7 @@ class Machine:
             "HOME": "/home/somebody",
             "PYTHONPATH": str(ROOT / "src"),
             "BELLJAR_RESOLVER": addresses.RESOLVER,
+            **self.environment,
         }
         with self.log.open("ab") as log:
             self.process = self.universe.gateway.call(

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import httpx2
 
+from belljar.backends.interface import Backend
 from belljar.backends.memory import MemoryBackend, World
 from belljar.control.serving import SOCKET, Serving, serve
 from belljar.control.tokens import TokenFile
@@ -43,6 +44,10 @@ class Server:
         self.client = httpx2.Client(
             base_url=API, transport=httpx2.HTTPTransport(uds=str(state / SOCKET)), timeout=PATIENCE
         )
+
+    def backends(self) -> Mapping[str, Backend]:
+        """What it makes sandboxes with."""
+        return {"memory": self.backend(self.world)}
 
     @property
     def token(self) -> str:
@@ -92,8 +97,7 @@ class Server:
         def on_start(port: int) -> None:
             self._started.set_result((port, lambda: loop.call_soon_threadsafe(stopped.set)))
 
-        backends = {"memory": self.backend(self.world)}
-        serving = Serving(state=self.state, backends=lambda _: backends, on_start=on_start, **self._options)
+        serving = Serving(state=self.state, backends=lambda _: self.backends(), on_start=on_start, **self._options)
         await serve(serving, stopped.wait)
 
 

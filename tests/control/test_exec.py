@@ -62,6 +62,18 @@ def test_a_command_that_takes_too_long_is_killed(server, jar):
     assert (result["exit_code"], result["timed_out"]) == (137, True)
 
 
+def test_want_of_memory_is_told_as_such(server, jar):
+    def hog(process):
+        process.run_out_of_memory()
+        return 0
+
+    server.world.programs["hog"] = hog
+    result = run(server, jar, "hog")
+    assert (result["exit_code"], result["out_of_memory"]) == (137, True)
+    assert stream(server, jar, "hog")[-1].data["out_of_memory"] is True
+    assert run(server, jar, "true")["out_of_memory"] is False
+
+
 def test_output_is_streamed_as_it_comes(server, jar):
     events = stream(server, jar, "echo", "hello")
     assert [event.event for event in events] == ["stdout", "exit"]

@@ -1,10 +1,12 @@
 """Times to live: the soft one pauses, the hard one deletes, and a restart changes nothing about it."""
 
+import threading
 import time
 
 import pytest
 
-from belljar.control import deadlines
+from belljar.backends.memory import MemoryBackend
+from belljar.control import deadlines, housekeeping
 from belljar.control.deadlines import Deadline
 from tests.control.servers import problem, until
 
@@ -23,6 +25,32 @@ def test_hard_expiry_deletes_a_paused_one_too(server):
     jar = server.sandbox(ttl=0.05, hard_ttl=0.3)
     until(lambda: server.status(jar) == "gone")
     assert jar not in server.world.sandboxes
+
+
+def test_a_backend_that_hangs_keeps_nobody_else_waiting(start, monkeypatch):
+    hangs, pause = threading.Event(), MemoryBackend.pause
+
+    def pause_later(self, sandbox):
+        if sandbox == stuck:
+            hangs.wait()
+        pause(self, sandbox)
+
+    server = start()
+    stuck, other = server.sandbox(), server.sandbox()
+    monkeypatch.setattr(MemoryBackend, "pause", pause_later)
+    monkeypatch.setattr(MemoryBackend, "sandboxes", lambda _: hangs.wait() and [])
+    monkeypatch.setattr(housekeeping, "_LOOK_SECONDS", 0.01)
+    try:
+        server.client.post(server.path(stuck, "/refresh"), json={"ttl": 0.01})
+        server.client.post(server.path(other, "/network/grants"), json={"allow": "gitlab.com", "seconds": 0.01})
+        until(lambda: server.client.get(server.path(other, "/network/grants")).json() == {"grants": []})
+        server.client.post(server.path(other, "/refresh"), json={"ttl": 0.01})
+        until(lambda: server.status(other) == "paused")
+        assert server.status(stuck) == "running"
+    finally:
+        monkeypatch.undo()
+        hangs.set()
+    until(lambda: server.status(stuck) == "paused")
 
 
 def test_to_resume_is_to_begin_anew(server):

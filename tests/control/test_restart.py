@@ -117,7 +117,7 @@ def test_a_directory_that_is_open_to_others_is_refused(tmp_path, start):
 
 
 def test_dead_sandboxes_are_noticed(start, monkeypatch):
-    monkeypatch.setattr(housekeeping, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(housekeeping, "_LOOK_SECONDS", 0.01)
     server = start()
     jar = server.sandbox()
     server.world.sandboxes[jar].is_dead = True

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 
-@pytest.mark.parametrize("view", ["list", "", "/policy"])
+@pytest.mark.parametrize("view", ["list", "", "/policy", "/layers"])
 def test_everything_that_can_be_used_has_a_name(visit, jar, agent, view):
     agent.ask("evil.example")
     page = visit() if view == "list" else visit(jar, view)

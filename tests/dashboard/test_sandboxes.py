@@ -73,6 +73,14 @@ def test_one_is_made_and_ended_here(visit, server):
     assert until(lambda: server.status(jar) == "gone")
 
 
+def test_its_layers_are_told_with_their_evidence(visit, jar):
+    page = visit(jar)
+    page.get_by_role("link", name="Layers").click()
+    row = page.get_by_role("row", name="user namespace")
+    expect(row).to_contain_text("unknown")
+    expect(row).to_contain_text("the backend memory cannot look into its sandboxes")
+
+
 def test_one_that_ends_while_it_is_looked_at_is_said_to_be_gone(visit, server, jar):
     page = visit(jar)
     server.client.delete(server.path(jar))

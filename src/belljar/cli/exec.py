@@ -57,6 +57,8 @@ def _run(server: str | None, name: str, command: tuple[str, ...], options: "Exec
             stream.write(output.data)
             stream.flush()
         result = running.wait()
+    if result.out_of_memory:
+        click.echo("belljar: the sandbox ran out of memory, and something in it was killed", err=True)
     return EXIT_TIMEOUT if result.timed_out else result.exit_code
 
 

@@ -24,6 +24,7 @@ EXIT_INTERRUPTED = 130  # as shells report a program that Ctrl-C has ended; 1 wo
         "policy": Subcommand("belljar.cli.policy", "policy", "Check, show, explain and import network policies."),
         "serve": Subcommand("belljar.cli.serve", "serve", "Make sandboxes by API, and change their policies live."),
         "ps": Subcommand("belljar.cli.ps", "ps", "List the sandboxes of a server."),
+        "inspect": Subcommand("belljar.cli.inspect", "inspect", "Tell which layers hold a sandbox of a server."),
         "exec": Subcommand("belljar.cli.exec", "execute", "Run a command in a sandbox of a server."),
         "stop": Subcommand("belljar.cli.stop", "stop", "End sandboxes of a server."),
         "logs": Subcommand("belljar.cli.logs", "logs", "Print what happened in a sandbox."),

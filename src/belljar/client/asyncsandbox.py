@@ -16,6 +16,7 @@ from belljar.client.model import (
     Explanation,
     Flow,
     Grant,
+    Layer,
     NetworkChange,
     NetworkPreview,
     Output,
@@ -113,6 +114,10 @@ class AsyncSandbox:
     async def denials(self, limit: int = 100) -> list[Denial]:
         """Return what was denied lately, the newest first."""
         return await self._connection.call(calls.denials(self.id, limit))
+
+    async def layers(self) -> list[Layer]:
+        """Tell which layers hold the sandbox, from what is tried in it now. That leaves a few denials in its log."""
+        return await self._connection.call(calls.layers(self.id))
 
     async def flows(self) -> list[Flow]:
         """Return what is open now."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 from belljar.client import reading
 from belljar.client.asking import API, EVENT_STREAM, SANDBOXES, Answer, Call, Request, nothing, path_of
 from belljar.client.errors import understanding
-from belljar.client.model import Denial, Event, ExecResult, Flow, SandboxState
+from belljar.client.model import Denial, Event, ExecResult, Flow, Layer, SandboxState
 from belljar.client.options import ClaimOptions, ExecOptions, claim_to_data
 
 _SHELL: Final = "/bin/sh"
@@ -89,6 +89,12 @@ def get_file(sandbox: str, path: str) -> Call[bytes]:
     """Read a file inside."""
     request = Request(method="GET", path=path_of(sandbox, "/files"), query={"path": path})
     return Call(request, lambda answer: answer.content)
+
+
+def layers(sandbox: str) -> Call[list[Layer]]:
+    """Tell which layers hold a sandbox."""
+    request = Request(method="GET", path=path_of(sandbox, "/layers"))
+    return Call(request, lambda answer: [reading.layer(each) for each in answer.data()["layers"]])
 
 
 def denials(sandbox: str, limit: int) -> Call[list[Denial]]:

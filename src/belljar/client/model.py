@@ -55,6 +55,8 @@ class ExecResult:
     truncated: bool = False
     stdout_bytes: bytes = b""
     stderr_bytes: bytes = b""
+    out_of_memory: bool = False
+    """Whether something in the sandbox was killed meanwhile because there was no memory left."""
 
     @property
     def stdout(self) -> str:
@@ -65,6 +67,18 @@ class ExecResult:
     def stderr(self) -> str:
         """Its complaints as text."""
         return self.stderr_bytes.decode(errors="replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One of the layers that hold a sandbox."""
+
+    name: str
+    active: bool | None
+    """None if that could not be found out."""
+
+    evidence: str
+    remedy: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,12 @@ class ClaimOptions(TypedDict, total=False):
 
     backend: str
     image: str
+    read_only: bool
+    """Whether the image's files cannot be changed."""
+
+    isolation: str
+    """`sealed`, or `perimeter` for engines on which that cannot work."""
+
     workdir: str | PathLike[str]
     """A directory of the server's machine."""
 

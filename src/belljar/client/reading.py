@@ -13,6 +13,7 @@ from belljar.client.model import (
     Flip,
     Flow,
     Grant,
+    Layer,
     NetworkChange,
     NetworkPreview,
     PolicyWarning,
@@ -35,6 +36,16 @@ def exec_result(data: Data) -> ExecResult:
     """Read what became of a command; its output is base64."""
     streams = {f"{name}_bytes": base64.b64decode(data[name]) for name in ("stdout", "stderr")}
     return _read(ExecResult, {**data, **streams})
+
+
+def exec_end(data: Data) -> ExecResult:
+    """Read what became of a command whose output has come already."""
+    return _read(ExecResult, data)
+
+
+def layer(data: Data) -> Layer:
+    """Read a layer."""
+    return _read(Layer, data)
 
 
 def network_change(data: Data, etag: str | None) -> NetworkChange:

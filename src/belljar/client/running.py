@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from belljar.client.errors import LostError, error_of, understanding
 from belljar.client.model import ExecResult, Output
+from belljar.client.reading import exec_end
 from belljar.client.sse import EventParser, ServerSent
 
 _STREAMS: Final[Mapping[str, Literal["stdout", "stderr"]]] = {"stdout": "stdout", "stderr": "stderr"}
@@ -36,7 +37,7 @@ class OutputReader:
             if (stream := _STREAMS.get(sent.event)) is not None:
                 return Output(stream, base64.b64decode(data["data"]))
             if sent.event == "exit":
-                self.result = ExecResult(data["exit_code"], data["timed_out"], data["seconds"])
+                self.result = exec_end(data)
         if sent.event == "problem":
             raise error_of(data)
         return None

@@ -16,6 +16,7 @@ from belljar.client.model import (
     Explanation,
     Flow,
     Grant,
+    Layer,
     NetworkChange,
     NetworkPreview,
     Output,
@@ -111,6 +112,10 @@ class Sandbox:
     def denials(self, limit: int = 100) -> list[Denial]:
         """Return what was denied lately, the newest first."""
         return self._connection.call(calls.denials(self.id, limit))
+
+    def layers(self) -> list[Layer]:
+        """Tell which layers hold the sandbox, from what is tried in it now. That leaves a few denials in its log."""
+        return self._connection.call(calls.layers(self.id))
 
     def flows(self) -> list[Flow]:
         """Return what is open now."""

@@ -1,14 +1,18 @@
 """The beginning of a server's life: what an earlier one has left behind is adopted, finished or swept.
 
 Whatever the backends have of this server's sandboxes is either in the database, and then it goes on as that says, or it
-is nobody's, and ends. Until a sandbox is adopted nobody serves its doors, so it is closed.
+is nobody's, and ends. Until a sandbox is adopted nobody serves its doors, so it is closed. A backend that cannot be
+asked (a container engine may be started later) is no reason not to serve the others: its sandboxes stay closed until it
+can be.
 """
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import Final
 
 from belljar.backends.interface import State
+from belljar.control.database import StorageError
 from belljar.control.happenings import SandboxAdopted, SandboxDeleted
 from belljar.control.network import Network
 from belljar.control.plane import Plane
@@ -19,6 +23,7 @@ from belljar.errors import BelljarError
 _LOG: Final = logging.getLogger(__name__)
 _AT_ONCE: Final = 8
 _STATUS: Final = {State.RUNNING: Status.RUNNING, State.PAUSED: Status.PAUSED}
+_UNFINISHED: Final = (Status.CREATING, Status.DELETING)
 
 
 class ServedPortError(BelljarError):
@@ -26,44 +31,79 @@ class ServedPortError(BelljarError):
 
 
 async def adopt_all(plane: Plane, sandboxes: Sandboxes) -> None:
-    """Go on where an earlier life has stopped. Raises StorageError, ServedPortError, and what backends raise."""
+    """Go on where an earlier life has stopped. Raises StorageError, ServedPortError."""
     known = [Sandbox.from_row(row) for row in await plane.store.rows()]
     for sandbox in known:
         _check_port(sandbox, plane.control_port)
         plane.sandboxes[sandbox.id] = sandbox
-    states: dict[str, State] = {}
+    states: dict[str, dict[str, State]] = {}
     for name, backend in plane.backends.items():
-        for found in await asyncio.to_thread(backend.sandboxes):
-            states[found.sandbox] = found.state
-            if found.sandbox not in plane.sandboxes:
-                _LOG.warning("sweeping %s of the backend %s, which nobody knows", found.sandbox, name)
-                await asyncio.to_thread(backend.destroy, found.sandbox)
+        try:
+            states[name] = {found.sandbox: found.state for found in await asyncio.to_thread(backend.sandboxes)}
+        except BelljarError as error:
+            await _close_all(plane, [sandbox for sandbox in known if sandbox.backend == name], str(error))
+        else:
+            await _sweep_strangers(plane, name, states[name])
     turns = asyncio.Semaphore(_AT_ONCE)
 
-    async def adopt(sandbox: Sandbox) -> None:
+    async def go_on(sandbox: Sandbox) -> None:
         async with turns:
-            await _adopt(plane, sandboxes, sandbox, states.get(sandbox.id, State.DEAD))
+            if sandbox.backend in states:
+                await _go_on(plane, sandboxes, sandbox, states[sandbox.backend].get(sandbox.id, State.DEAD))
+            elif sandbox.backend not in plane.backends:
+                sandbox.status, sandbox.detail = Status.CLOSED, f"its backend, {sandbox.backend}, is not there"
 
-    await asyncio.gather(*map(adopt, known))
+    await asyncio.gather(*map(go_on, known))
 
 
-async def _adopt(plane: Plane, sandboxes: Sandboxes, sandbox: Sandbox, state: State) -> None:
-    if sandbox.backend not in plane.backends:
-        sandbox.status, sandbox.detail = Status.CLOSED, f"its backend, {sandbox.backend}, is not there"
-        return
-    if state is State.DEAD or sandbox.status in (Status.CREATING, Status.DELETING):
-        await sandboxes.destroy(sandbox)
-        plane.hub.tell(sandbox.id, SandboxDeleted("sweep"))
-        return
+async def adopt(plane: Plane, sandbox: Sandbox, state: State) -> None:
+    """Serve the doors of a sandbox that lives; it stays closed if that does not work. Raises StorageError."""
     try:
         await _open_doors(plane, sandbox)
     except BelljarError as error:
-        _LOG.warning("%s stays closed: %s", sandbox.id, error)
-        sandbox.status, sandbox.detail = Status.CLOSED, str(error)
-    else:
-        sandbox.status = _STATUS[state]
-        plane.hub.tell(sandbox.id, SandboxAdopted())
+        await _close_all(plane, [sandbox], str(error))
+        return
+    if sandbox.status is Status.CLOSED:
+        sandbox.detail = None
+    sandbox.status = _STATUS[state]
+    plane.hub.tell(sandbox.id, SandboxAdopted())
     await plane.store.save(sandbox.to_row())
+
+
+async def _sweep_strangers(plane: Plane, name: str, states: Iterable[str]) -> None:
+    for stranger in states:
+        if stranger not in plane.sandboxes:
+            _LOG.warning("sweeping %s of the backend %s, which nobody knows", stranger, name)
+            try:
+                await asyncio.to_thread(plane.backends[name].destroy, stranger)
+            except BelljarError as error:
+                _LOG.warning("%s is left over: %s", stranger, error)
+
+
+async def _go_on(plane: Plane, sandboxes: Sandboxes, sandbox: Sandbox, state: State) -> None:
+    if state is not State.DEAD and sandbox.status not in _UNFINISHED:
+        await adopt(plane, sandbox, state)
+        return
+    try:
+        await sandboxes.destroy(sandbox)
+    except StorageError:
+        raise
+    except BelljarError as error:
+        _LOG.warning("%s cannot be swept yet: %s", sandbox.id, error)
+        sandbox.status = Status.DELETING
+    else:
+        plane.hub.tell(sandbox.id, SandboxDeleted("sweep"))
+
+
+async def _close_all(plane: Plane, sandboxes: Iterable[Sandbox], why: str) -> None:
+    """Note that nobody serves some sandboxes. What was half made or half deleted is deleted as soon as it can be."""
+    for sandbox in sandboxes:
+        is_unfinished = sandbox.status in _UNFINISHED
+        closed = (Status.DELETING, None) if is_unfinished else (Status.CLOSED, why)
+        if closed != (sandbox.status, sandbox.detail):
+            _LOG.warning("%s stays closed: %s", sandbox.id, why)
+            sandbox.status, sandbox.detail = closed
+            await plane.store.save(sandbox.to_row())
 
 
 async def _open_doors(plane: Plane, sandbox: Sandbox) -> None:

@@ -192,6 +192,15 @@ OPERATIONS: Final = (
     ),
     Operation(
         method="GET",
+        path=f"{_ONE}/layers",
+        handle=sandboxhandlers.layers,
+        name="getLayers",
+        summary="Tell which layers hold a sandbox, from what is tried in it now.",
+        answers={200: Answer("The layers.", named("Layers"))},
+        problems=("sandbox_paused", *_UNREADY, *_BACKEND),
+    ),
+    Operation(
+        method="GET",
         path=_NETWORK,
         handle=networkhandlers.get,
         name="getNetwork",

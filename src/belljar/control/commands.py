@@ -14,6 +14,7 @@ import asyncio
 import os
 import secrets
 from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from signal import SIGKILL
 from typing import Final, Literal, NamedTuple
@@ -22,6 +23,7 @@ from belljar.backends.interface import Command, MachineError, Process, Streams
 from belljar.control.pipes import Pipe
 from belljar.control.plane import Plane
 from belljar.control.sandbox import Sandbox
+from belljar.errors import BelljarError
 
 Stream = Literal["stdout", "stderr"]
 Pipes = dict[Stream, Pipe]
@@ -43,6 +45,7 @@ class Ended:
     exit_code: int
     timed_out: bool
     seconds: float
+    out_of_memory: bool = False
 
 
 class Commands:
@@ -53,6 +56,7 @@ class Commands:
         self._directory = plane.state / "pipes"
         self._directory.mkdir(mode=0o700, exist_ok=True)
         self._drains: set[asyncio.Task[None]] = set()
+        self._ends: set[asyncio.Task[None]] = set()
 
     async def start(self, sandbox: Sandbox, command: Command, stdin: bytes, timeout: float | None) -> "Running":
         """Start a command. Raises what `Backend.start` raises."""
@@ -68,7 +72,7 @@ class Commands:
             for pipe in pipes.values():
                 pipe.close()
             raise
-        return Running(process, pipes, timeout, self._leave)
+        return Running(process, pipes, timeout, self._leave, self._end)
 
     def drain_orphans(self) -> None:
         """Read what commands of an earlier life write, so that they go on."""
@@ -80,6 +84,16 @@ class Commands:
         task = asyncio.create_task(pipe.drain())
         self._drains.add(task)
         task.add_done_callback(self._drains.discard)
+
+    def _end(self, process: Process) -> None:
+        """End a command that nobody listens to any more. It takes its time, and whoever has left does not wait."""
+        task = asyncio.create_task(_kill(process))
+        self._ends.add(task)
+        task.add_done_callback(self._ends.discard)
+
+    async def finish(self) -> None:
+        """Wait for the end of commands that nobody listens to any more."""
+        await asyncio.gather(*self._ends)
 
     async def _start(self, sandbox: Sandbox, command: Command, stdin: bytes, pipes: Pipes) -> Process:
         given = await asyncio.to_thread(_file_with, stdin)
@@ -95,8 +109,16 @@ class Commands:
 class Running:
     """A command that was started."""
 
-    def __init__(self, process: Process, pipes: Pipes, timeout: float | None, leave: Callable[[Pipe], None]) -> None:
-        self._process, self._pipes, self._timeout, self._leave = process, pipes, timeout, leave
+    def __init__(
+        self,
+        process: Process,
+        pipes: Pipes,
+        timeout: float | None,
+        leave: Callable[[Pipe], None],
+        end: Callable[[Process], None],
+    ) -> None:
+        self._process, self._pipes, self._timeout = process, pipes, timeout
+        self._leave, self._end = leave, end
 
     async def follow(self) -> AsyncGenerator[Output | Ended, None]:
         """Yield what it writes, and how it ended. Whoever stops listening before that ends it."""
@@ -112,7 +134,7 @@ class Running:
                 done, _ = await asyncio.wait([end, *reads], timeout=left, return_when=asyncio.FIRST_COMPLETED)
                 if not done:
                     timed_out = True
-                    process.signal(SIGKILL)
+                    await asyncio.to_thread(process.signal, SIGKILL)
                 for read in [read for read in reads if read.done()]:
                     stream = reads.pop(read)
                     if data := read.result():
@@ -121,16 +143,26 @@ class Running:
             for read, stream in reads.items():
                 if data := (read.result() if read.done() else b"") + self._pipes[stream].read_now():
                     yield Output(stream, data)
-            yield Ended(process.wait(0), timed_out, loop.time() - started)
+            code, seconds = process.wait(0), loop.time() - started
+            yield Ended(code, timed_out, seconds, await asyncio.to_thread(process.out_of_memory))
         finally:
             loop.remove_reader(process.fileno())
             for task in (end, *reads):
                 task.cancel()
-            if not ended.is_set():
-                process.signal(SIGKILL)
-            process.close()
+            if ended.is_set():
+                process.close()
+            else:
+                self._end(process)
             for pipe in self._pipes.values():
                 self._leave(pipe)
+
+
+async def _kill(process: Process) -> None:
+    try:
+        with suppress(BelljarError):  # its backend is lost, and nobody is left to be told
+            await asyncio.to_thread(process.signal, SIGKILL)
+    finally:
+        process.close()
 
 
 def _file_with(content: bytes) -> int:

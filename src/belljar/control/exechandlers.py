@@ -81,7 +81,11 @@ async def _events(running: Running, *, as_base64: bool) -> AsyncIterator[bytes]:
 
 
 def _told(ended: Ended) -> dict[str, Any]:
-    return {"timed_out": ended.timed_out, "seconds": round(ended.seconds, 6)}
+    return {
+        "timed_out": ended.timed_out,
+        "out_of_memory": ended.out_of_memory,
+        "seconds": round(ended.seconds, 6),
+    }
 
 
 def _written(data: bytes, *, as_base64: bool) -> str:

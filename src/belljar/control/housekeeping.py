@@ -1,16 +1,17 @@
 """What happens when its time has come: grants end, sandboxes are paused and deleted, dead ones are noticed.
 
-Everything is tried again at the next round if it could not be done.
+Everything is tried again at the next round if it could not be done. A backend may let one sandbox wait for long (a
+container engine can be stopped, or hang); the others do not wait with it.
 """
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Final
 
-from belljar.backends.interface import State
+from belljar.backends.interface import Backend, State
+from belljar.control.adopting import adopt
 from belljar.control.deadlines import since_boot
 from belljar.control.networks import Networks
 from belljar.control.plane import Plane
@@ -25,6 +26,7 @@ _LOOK_SECONDS: Final = 5.0
 """Between two looks at what the backends have."""
 
 _SERVED: Final = (Status.RUNNING, Status.PAUSED)
+_LOG: Final = logging.getLogger(__name__)
 
 
 class Housekeeping:
@@ -32,18 +34,28 @@ class Housekeeping:
 
     def __init__(self, plane: Plane, sandboxes: Sandboxes, networks: Networks) -> None:
         self._plane, self._sandboxes, self._networks = plane, sandboxes, networks
-        self._next_look = time.monotonic() + _LOOK_SECONDS
+        self._at_work: dict[str, asyncio.Task[None]] = {}
+        self._complaints: dict[str, str] = {}
+        """Why each backend could not be asked the last time."""
 
     async def run(self) -> None:
         """Do what is due, for ever."""
-        while True:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._plane.deadline_set.wait(), self._pause())
-            self._plane.deadline_set.clear()
-            await asyncio.gather(*map(self._see_to, list(self._plane.sandboxes.values())))
-            if time.monotonic() >= self._next_look:
-                self._next_look = time.monotonic() + _LOOK_SECONDS
-                await self._look_for_the_dead()
+        async with asyncio.TaskGroup() as tasks:
+            for name, backend in self._plane.backends.items():
+                tasks.create_task(self._look_for_ever(name, backend))
+            while True:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._plane.deadline_set.wait(), self._pause())
+                self._plane.deadline_set.clear()
+                await self._go_round(tasks)
+
+    async def _go_round(self, tasks: asyncio.TaskGroup) -> None:
+        for name, sandbox in self._plane.sandboxes.items():
+            if name not in self._at_work:
+                self._at_work[name] = tasks.create_task(self._see_to(sandbox))
+        if self._at_work:
+            await asyncio.wait(self._at_work.values(), timeout=_ROUND_SECONDS)
+        self._at_work = {name: task for name, task in self._at_work.items() if not task.done()}
 
     def _pause(self) -> float:
         """Return how long nothing is due."""
@@ -71,22 +83,44 @@ class Housekeeping:
             if sandbox.status is Status.RUNNING and sandbox.expires is not None and sandbox.expires.is_over:
                 await _try(self._sandboxes.pause(sandbox, "ttl"))
 
-    async def _look_for_the_dead(self) -> None:
-        for name, backend in self._plane.backends.items():
-            try:
-                found = {found.sandbox: found.state for found in await asyncio.to_thread(backend.sandboxes)}
-            except BelljarError as error:
-                logging.getLogger(__name__).warning("the backend %s cannot be asked: %s", name, error)
-                continue
-            for sandbox in list(self._plane.sandboxes.values()):
-                is_dead = found.get(sandbox.id, State.DEAD) is State.DEAD
-                if sandbox.backend == name and sandbox.status in _SERVED and is_dead and not sandbox.lock.locked():
-                    async with sandbox.lock:
-                        await _try(self._plane.note_death(sandbox))
+    async def _look_for_ever(self, name: str, backend: Backend) -> None:
+        """See again and again what has become of the sandboxes of one backend."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            # Before it is asked: one that is made meanwhile is not in the answer, and not dead either.
+            expected = [
+                sandbox
+                for sandbox in self._plane.sandboxes.values()
+                if sandbox.backend == name and sandbox.status in (*_SERVED, Status.CLOSED)
+            ]
+            if expected and (found := await self._ask(name, backend)) is not None:
+                for sandbox in expected:
+                    await self._compare(sandbox, found.get(sandbox.id, State.DEAD))
+
+    async def _ask(self, name: str, backend: Backend) -> dict[str, State] | None:
+        try:
+            found = {found.sandbox: found.state for found in await asyncio.to_thread(backend.sandboxes)}
+        except BelljarError as error:
+            if self._complaints.get(name) != str(error):
+                _LOG.warning("the backend %s cannot be asked: %s", name, error)
+            self._complaints[name] = str(error)
+            return None
+        self._complaints.pop(name, None)
+        return found
+
+    async def _compare(self, sandbox: Sandbox, state: State) -> None:
+        """Note that a sandbox has died; adopt one whose backend could not be asked before, and can be now."""
+        if sandbox.lock.locked():
+            return
+        async with sandbox.lock:
+            if state is State.DEAD:
+                await _try(self._plane.note_death(sandbox))
+            elif sandbox.status is Status.CLOSED:
+                await _try(adopt(self._plane, sandbox, state))
 
 
 async def _try(act: Awaitable[object]) -> None:
     try:
         await act
     except BelljarError as error:
-        logging.getLogger(__name__).warning("to be tried again: %s", error)
+        _LOG.warning("to be tried again: %s", error)

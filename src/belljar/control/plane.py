@@ -68,7 +68,7 @@ class Plane:
 
     async def note_death(self, sandbox: Sandbox) -> None:
         """Note that all processes of a sandbox have ended. It is left without doors."""
-        if sandbox.status not in (Status.RUNNING, Status.PAUSED):
+        if sandbox.status not in (Status.RUNNING, Status.PAUSED, Status.CLOSED):
             return
         sandbox.status, sandbox.detail = Status.DEAD, "all its processes have ended"
         self.hub.tell(sandbox.id, SandboxDied())

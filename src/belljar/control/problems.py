@@ -1,6 +1,7 @@
 """What can go wrong with a request, under a stable code, and how a client is told (RFC 9457).
 
-Messages of this project say what is wrong and then, after a semicolon, what to do about it; a problem has both apart.
+Messages of this project say what is wrong and then, after a semicolon or on a line of its own, what to do about it; a
+problem has both apart.
 """
 
 from collections.abc import Iterable, Mapping
@@ -135,7 +136,7 @@ def as_problem(error: BelljarError) -> ProblemError:
 
 
 def _apart(message: str) -> tuple[str, str | None]:
-    detail, _, remedy = message.partition("; ")
+    detail, _, remedy = message.partition("\n" if "\n" in message else "; ")
     return detail, remedy or None
 
 

@@ -6,10 +6,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from belljar.control.deadlines import Deadline
 from belljar.control.network import Network
+
+_ASKED_OF_OLD: Final = {"read_only": False, "isolation": "sealed"}
+"""What sandboxes were, that were written down when nobody could ask for anything else."""
 
 
 class Status(StrEnum):
@@ -104,6 +107,7 @@ class Sandbox:
             "status": self.status.value,
             "detail": self.detail,
             "backend": self.backend,
+            **_ASKED_OF_OLD,
             **self.asked,
             "labels": dict(self.labels),
             "created_at": self.created_at,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from belljar.backends.interface import Wanted
+from belljar.backends.interface import Isolation, Wanted
 from belljar.control.happenings import SandboxCreated, SandboxDeleted, SandboxPaused, SandboxResumed
 from belljar.control.network import Network, Prepared
 from belljar.control.plane import Plane
@@ -191,6 +191,8 @@ def wanted_from(body: Mapping[str, Any], state: Path) -> Wanted:
     return Wanted(
         udp=True,  # a policy that is set later may allow it, and then nothing has to be made anew
         image=body.get("image"),
+        read_only=body.get("read_only", False),
+        isolation=Isolation(body.get("isolation", Isolation.SEALED)),
         workdir=_shown_inside(body["workdir"], state, "workdir") if body.get("workdir") else None,
         environment=body.get("env", {}),
         binds=binds,
@@ -209,5 +211,10 @@ def _shown_inside(place: str, state: Path, field: str) -> Path:
             "state_exposed",
             f"{place} holds this server's token and socket, or is among them; name a directory beside {state}",
             field=field,
+        )
+    if real != path:
+        # An agent may have made the link, in a directory that an earlier sandbox had.
+        raise refusing(
+            "invalid_request", [Finding(field, f"{place} is a link, or behind one; name {real} if you mean that")]
         )
     return real

@@ -3,10 +3,12 @@
 import asyncio
 import hashlib
 import json
+from dataclasses import asdict
 from typing import Any, Final
 
 from starlette.responses import Response
 
+from belljar.backends.interface import Backend, Inspectable
 from belljar.control.answers import data_answer, empty_answer
 from belljar.control.calls import Call
 from belljar.control.operations import BINARY
@@ -14,6 +16,7 @@ from belljar.control.problems import Finding, refusing
 from belljar.control.sandbox import Request, Sandbox
 from belljar.control.sandboxes import Order, check_times, wanted_from
 from belljar.policy.reading import Reading
+from belljar.sandbox.layers import Layer, unknown_layers
 
 _PAGE: Final = 100
 _KEY_LENGTH: Final = 255
@@ -35,6 +38,8 @@ async def create(call: Call) -> Response:
         wanted=wanted,
         asked={
             "image": body.get("image"),
+            "read_only": wanted.read_only,
+            "isolation": wanted.isolation.value,
             "workdir": body.get("workdir"),
             "mounts": body.get("mounts", []),
             "limits": body.get("limits", {}),
@@ -108,6 +113,19 @@ async def get_file(call: Call) -> Response:
     sandbox, path = call.served_sandbox, call.query["path"]
     content = await call.services.plane.with_backend(sandbox, lambda backend: backend.get_file(sandbox.id, path))
     return Response(content, media_type=BINARY)
+
+
+async def layers(call: Call) -> Response:
+    """Tell what holds one."""
+    sandbox = call.served_sandbox
+    found = await call.services.plane.with_backend(sandbox, lambda backend: _look(backend, sandbox))
+    return data_answer({"layers": [asdict(layer) for layer in found]})
+
+
+def _look(backend: Backend, sandbox: Sandbox) -> tuple[Layer, ...]:
+    if isinstance(backend, Inspectable):
+        return backend.look(sandbox.id)
+    return unknown_layers(f"the backend {sandbox.backend} cannot look into its sandboxes")
 
 
 def _request(call: Call) -> Request | None:

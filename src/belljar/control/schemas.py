@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from belljar.backends.interface import FILE_LIMIT
+from belljar.backends.interface import FILE_LIMIT, Isolation
 from belljar.control.problems import KINDS
 from belljar.control.sandbox import Status
 from belljar.policy import Action, Mode, Protocol
+from belljar.sandbox.layers import LayerName
 
 Schema = dict[str, Any]
 
@@ -96,10 +97,18 @@ _ENCODING: Final = text(
     enum=["utf-8", "base64"],
 )
 
+_READ_ONLY: Final = flag("Whether the image's files cannot be changed; they can by default.")
+_ISOLATION: Final = text(
+    "What is between it and the network: its own, which has no way out (`sealed`, by default), or the host's filter.",
+    enum=[Isolation.SEALED.value, Isolation.PERIMETER.value],
+)
+
 CREATE: Final = fields(
     {
         "backend": text("Where it runs; `local` by default.", minLength=1, maxLength=64),
         "image": text("The image it is made from, on backends that have images.", minLength=1, maxLength=1024),
+        "read_only": _READ_ONLY,
+        "isolation": _ISOLATION,
         "workdir": text("A directory of the host to work in; by default an empty one.", minLength=1, maxLength=4096),
         "env": _ENV,
         "mounts": items(_MOUNT, "What of the host is seen inside.", maxItems=256),
@@ -191,6 +200,8 @@ COMPONENTS: Final[dict[str, Schema]] = {
             "detail": or_null(text("Why it is so.")),
             "backend": text("Where it runs."),
             "image": or_null(text("")),
+            "read_only": _READ_ONLY,
+            "isolation": _ISOLATION,
             "workdir": or_null(text("")),
             "mounts": items(_MOUNT, ""),
             "limits": _LIMITS,
@@ -223,7 +234,26 @@ COMPONENTS: Final[dict[str, Schema]] = {
             "stderr": text(""),
             "truncated": flag("Whether some output is missing."),
             "timed_out": flag("Whether it was killed because of its timeout."),
+            "out_of_memory": flag("Whether the sandbox ran out of memory meanwhile, and something in it was killed."),
             "seconds": {"type": "number", "description": "How long it ran."},
+        }
+    ),
+    "Layers": answer(
+        {
+            "layers": items(
+                answer(
+                    {
+                        "name": text("What it is called.", enum=[name.value for name in LayerName]),
+                        "active": {
+                            "type": ["boolean", "null"],
+                            "description": "Whether it holds; null if that could not be found out.",
+                        },
+                        "evidence": text("What was seen."),
+                        "remedy": or_null(text("What to do about one that is not active.")),
+                    }
+                ),
+                "All of them, always in this order.",
+            )
         }
     ),
     "Change": answer(

@@ -31,6 +31,7 @@ export function openCreate() {
       })),
       field("Delete it after, in minutes", h("input", { id: "new-minutes", name: "minutes", type: "number", min: 1, placeholder: "never" })),
       field("Backend", h("input", { id: "new-backend", name: "backend", value: "local", required: true, spellcheck: "false" })),
+      field("Image, for docker and podman", h("input", { id: "new-image", name: "image", maxlength: 1024, spellcheck: "false" })),
       problems,
       h("div", { class: "buttons" },
         h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"),
@@ -48,6 +49,7 @@ function wanted(form) {
   return {
     backend: form.get("backend"),
     network,
+    ...(form.get("image") && { image: form.get("image") }),
     ...(form.get("minutes") && { hard_ttl: 60 * Number(form.get("minutes")) }),
     ...(form.get("name") && { labels: { name: form.get("name") } }),
   };

@@ -1,16 +1,17 @@
-// One sandbox: how it is, what can be done with it, and its two views.
+// One sandbox: how it is, what can be done with it, and its views.
 
 import { call } from "./api.js";
 import { confirm } from "./dialogs.js";
 import { h, regularly, setText, show, soon } from "./dom.js";
 import { span } from "./format.js";
+import { layersView } from "./layers.js";
 import { notify, notifyProblem, showConnection } from "./notices.js";
 import { policyView } from "./policy.js";
 import { follow } from "./stream.js";
 import { trafficView } from "./traffic.js";
 
 /** Their names, what shows them, and the event that they begin after; null is now. */
-const VIEWS = { "": ["Traffic", trafficView, 0], policy: ["Policy", policyView, null] };
+const VIEWS = { "": ["Traffic", trafficView, 0], policy: ["Policy", policyView, null], layers: ["Layers", layersView, null] };
 
 export async function sandboxPage(main, sandbox, part, signal) {
   document.title = `${sandbox} · Belljar`;
@@ -97,6 +98,7 @@ function makeHeader(path) {
     setText(facts, [
       known.labels.name && known.id,
       `${known.backend} backend`,
+      known.image,
       `${known.network.mode}, generation ${known.network.generation}`,
       `${span(Math.max(1, now - known.created_at))} old`,
       until(known.expires_at, "pauses"),
