@@ -32,7 +32,7 @@ def main() -> int:
         shutil.copy(EXAMPLES / "agent.sh", project)
         (project / ".git/hooks").mkdir(parents=True)
         print(f"$ {' '.join(COMMAND)}\n", flush=True)
-        with World() as world, closing(Witness(world)) as witness:
+        with World() as world, closing(Witness(world, "demo")) as witness:
             code = run_agent(world, witness, project)
             return report(witness) or code
 

@@ -17,7 +17,7 @@ from belljar.linux import nft, seccomp
 from belljar.linux.namespaces import NetworkNamespace
 from belljar.linux.programs import run
 from belljar.policy import Action, AddressClass, Reason, Verdict
-from belljar.verify import trial
+from belljar.verify import localtrial
 from belljar.verify.verifying import verify
 
 _ALLOW_EVERY_CALL = struct.pack("=HBBI", 0x06, 0, 0, 0x7FFF0000)
@@ -59,6 +59,8 @@ def extra_interface():
         run("ip", "link", "add", "leak", "type", "veth", "peer", "name", "leak", "netns", there)
         run("ip", "-batch", "-", text="address add 192.0.2.129/30 dev leak\nlink set leak up\n")
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+        answers = "table ip leak {\nchain there {\ntype nat hook postrouting priority 100;\nmasquerade\n}\n}\n"
+        run("nft", "-f", "-", text=answers)  # for them to find their way back
         commands = "address add 192.0.2.130/30 dev leak\nlink set leak up\nroute add 203.0.113.0/24 via 192.0.2.129\n"
         sandbox.run(lambda: run("ip", "-batch", "-", text=commands))
         spare = "insert rule inet belljar {} ip daddr {{ 203.0.113.0/24, 192.0.2.129 }} accept\n"
@@ -73,7 +75,7 @@ def host_network():
     def start_without_network(spec, network, files, **options):
         return start(spec, None, files, **options)
 
-    start = replace(trial, "run", start_without_network)
+    start = replace(localtrial, "run", start_without_network)
 
 
 def everything_granted():

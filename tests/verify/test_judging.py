@@ -19,9 +19,12 @@ MARK = MARKS[PROBES[ATTEMPT]]
 WORKED = Seen(Kind.STREAM, "the control", "198.51.100.20", 4000, MARKS[PROBES[CONTROL]].token.encode())
 
 
-def judge(attempt: dict[str, object], *seen: Seen, control: bool = True) -> dict[str, Outcome]:
+def judge(
+    attempt: dict[str, object], *seen: Seen, control: bool = True, lacking: tuple[str, ...] = ()
+) -> dict[str, Outcome]:
     findings = {ATTEMPT: attempt, CONTROL: {"holds": control, "evidence": ""}}
-    return {row.id: row.verdict for row in Judge(MARKS, findings, seen).results()}
+    judge = Judge(MARKS, findings, seen, dict.fromkeys(lacking, "the reason"))
+    return {row.id: row.verdict for row in judge.results()}
 
 
 def test_closed_is_what_client_and_witness_agree_on_beside_a_control():
@@ -43,6 +46,16 @@ def test_the_witness_is_believed_and_not_the_client(seen):
 
 def test_a_client_that_got_through_is_believed():
     assert judge({"holds": False, "evidence": ""}, WORKED)[ATTEMPT] is Outcome.BROKEN
+
+
+def test_what_a_backend_lacks_is_out_of_scope_only_if_that_is_all_there_is_to_it():
+    found = {"holds": False, "evidence": ""}
+    assert judge(found, WORKED, lacking=(ATTEMPT,))[ATTEMPT] is Outcome.OUT_OF_SCOPE
+    assert judge(found, WORKED, lacking=("48-other",))[ATTEMPT] is Outcome.BROKEN
+    assert judge({"holds": True, "evidence": ""}, WORKED, lacking=(ATTEMPT,))[ATTEMPT] is Outcome.HOLDS
+    assert judge({"crash": "no word"}, WORKED, lacking=(ATTEMPT,))[ATTEMPT] is Outcome.UNPROVEN
+    leak = Seen(Kind.PACKET, "TCP", MARK.address, 443)
+    assert judge(found, WORKED, leak, lacking=(ATTEMPT,))[ATTEMPT] is Outcome.BROKEN
 
 
 @pytest.mark.parametrize("told", [{}, {"crash": "ended by SIGSEGV"}])

@@ -63,13 +63,14 @@ WAYS_OUT: Final[Mapping[int, str]] = {
     57: "typing into the caller's terminal",
     58: "files that the host runs later",
     59: "the kernel's own files",
+    60: "other sandboxes on the same machine",
 }
 
 OUT_OF_SCOPE: Final[Mapping[int, str]] = {
-    2: "a local sandbox keeps its policy for life; nothing changes it while it runs",
+    2: "the sandbox keeps its policy for life; nothing changes it while it runs",
     27: "whoever forges answers is outside, between gateway and resolver; the project's tests forge them",
     28: "takes longer than an answer lives; a virtual address is never handed on while somebody holds it",
-    29: "a local sandbox keeps its policy for life; the project's tests change it under live connections",
+    29: "the sandbox keeps its policy for life; the project's tests change it under live connections",
     30: "no packet is forwarded and no helper asked: every connection ends at the gateway, which makes its own",
     45: "a granted host can be written to by design: grant narrowly",
     47: "timing and volume of what is granted carry data; ICMP, DNS and UDP are tried under 6 and 7",

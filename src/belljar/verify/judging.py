@@ -5,7 +5,7 @@ worked: otherwise a dead network, or a lying client, would pass for a sealed one
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from belljar.verify.catalogue import title
 from belljar.verify.probes import places
@@ -13,14 +13,21 @@ from belljar.verify.probes.kit import Mark, Probe
 from belljar.verify.report import Outcome, Result
 from belljar.verify.witness import Kind, Seen
 
+_NOTHING: Final[Mapping[str, str]] = {}
+
 
 class Judge:
     """Judges the probes of one run."""
 
     def __init__(
-        self, marks: Mapping[Probe, Mark], findings: Mapping[str, dict[str, Any]], seen: Sequence[Seen]
+        self,
+        marks: Mapping[Probe, Mark],
+        findings: Mapping[str, dict[str, Any]],
+        seen: Sequence[Seen],
+        lacking: Mapping[str, str] = _NOTHING,
     ) -> None:
-        self._marks = marks
+        """Have what was seen; and the probes that may find something, each with the reason."""
+        self._marks, self._lacking = marks, lacking
         self._findings = findings
         self._seen = seen
         self._working = {probe.id for probe in marks if probe.is_control and self._control(probe)[0] is Outcome.HOLDS}
@@ -50,6 +57,8 @@ class Judge:
             return Outcome.BROKEN, f"the witness saw: {'; '.join(leaks[:3])}"
         if "holds" not in told:
             return Outcome.UNPROVEN, told.get("crash") or "it reported nothing"
+        if not told["holds"] and probe.id in self._lacking:
+            return Outcome.OUT_OF_SCOPE, f"{told['evidence']}; {self._lacking[probe.id]}"
         if not told["holds"]:
             return Outcome.BROKEN, told["evidence"]
         if probe.beside is not None and probe.beside not in self._working:

@@ -5,6 +5,7 @@ from typing import Final
 
 from belljar.policy import InvalidPolicyError, Syntax, read_policy
 from belljar.verify.catalogue import title
+from belljar.verify.probes.planted import POLICY_OF_THE_MACHINE
 from belljar.verify.report import Outcome, Result
 from belljar.verify.workshop import Workshop
 
@@ -33,6 +34,23 @@ def planted_files_are_as_before(workshop: Workshop) -> Result:
     changed = workshop.changed()
     evidence = f"changed: {', '.join(changed)}" if changed else "as they were"
     return _result(58, "seen-from-outside", "the same files, seen from outside", holds=not changed, evidence=evidence)
+
+
+def policy_of_the_machine() -> bytes | None:
+    """Return what is where somebody could look for everybody's policy."""
+    try:
+        return POLICY_OF_THE_MACHINE.read_bytes()
+    except OSError:
+        return None
+
+
+def policy_is_as_before(before: bytes | None) -> Result:
+    """Check that no policy was written where the host would find it."""
+    holds = policy_of_the_machine() == before
+    evidence = f"{POLICY_OF_THE_MACHINE} is as it was" if holds else f"{POLICY_OF_THE_MACHINE} was changed"
+    return _result(
+        53, "seen-from-outside", "the machine's own policy, seen from outside", holds=holds, evidence=evidence
+    )
 
 
 def audit_is_intact(workshop: Workshop) -> Result:

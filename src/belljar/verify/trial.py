@@ -1,30 +1,31 @@
-"""One sandbox that is made as `belljar run` makes it, with the probes as its command."""
+"""One sandbox with the probes as its command, whatever makes it, and what is the same for all.
+
+The probes are told what to do on their standard input, and report on their standard output: one socket is both, the
+trial's channel.
+"""
 
 import json
 import os
-import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, Protocol
 
-from belljar.backends.local.running import Network, run
 from belljar.errors import BelljarError
 from belljar.gateway.audit import AuditLog, open_log
 from belljar.gateway.hostfiles import Server
 from belljar.gateway.settings import Settings
 from belljar.linux.hostaddresses import own_addresses
-from belljar.linux.processes import get_signal_when_parent_dies
-from belljar.policy import compile_policy, policy_from
+from belljar.policy import CompiledPolicy, compile_policy, policy_from
 from belljar.policy.reading import Reading
 from belljar.sandbox.ledger import Ledger
+from belljar.sandbox.network import Network
 from belljar.sandbox.notice import notice
-from belljar.sandbox.spec import Spec
 from belljar.sandbox.view import POLICY_FILE
-from belljar.verify.bundle import bundle, interpreter
+from belljar.verify.bundle import bundle
 from belljar.verify.probes import places
 from belljar.verify.world import World
 
@@ -43,77 +44,97 @@ POLICY: Final = {
 }
 
 _ERROR: Final = "error"
+_READ_BYTES: Final = 65536
 
 
 class TrialError(BelljarError):
     """The sandbox did not start, so nothing was tried."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """What is to be tried, and where."""
+class Trial(Protocol):
+    """A sandbox that is tried out."""
 
-    world: World
+    channel: socket.socket
+    """What is sent here, the probes read; what they report is received here, until the sandbox has ended."""
+
+    def start(self, world: World) -> None:
+        """Start the probes, with a gateway on the world's host. For a process without threads."""
+
+    def finish(self) -> None:
+        """Wait until nothing is left of the sandbox."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a sandbox is made for."""
+
+    name: str
+    run: str
     workdir: Path
     audit: Path
-    run: str
-    probes: Sequence[str]
     prepare: Callable[[], object]
-    """Called in the process that makes the sandbox, before it does."""
+    """Called in each process that has a part in making the sandbox, before it does anything."""
 
-    def start(self) -> tuple[int, socket.socket]:
-        """Start the sandbox; return its process, and where the findings come from. For a process without threads."""
-        ours, theirs = socket.socketpair()
+    def fork(self, become: Callable[[], None], channel: socket.socket) -> int:
+        """Fork a process that does something; return its number. What it fails with is said on the channel."""
         process = os.fork()
-        if process == 0:
-            ours.close()
-            self._become(theirs)
-        theirs.close()
-        return process, ours
-
-    def _become(self, output: socket.socket) -> NoReturn:
+        if process:
+            return process
         try:
-            get_signal_when_parent_dies(signal.SIGKILL)
-            self.world.host.enter()
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            os.dup2(output.fileno(), 1)
             os.environ[places.PRIVATE_VARIABLE] = self.run
             self.prepare()
-            self._run()
-        except Exception as error:  # noqa: BLE001 - told to the parent, who raises it
+            become()
+        except BaseException as error:  # noqa: BLE001 - told to the parent, who raises it
             why = str(error) if isinstance(error, BelljarError) else f"{type(error).__name__}: {error}"
             with suppress(OSError):
-                output.sendall(json.dumps({_ERROR: why}).encode() + b"\n")
+                channel.sendall(json.dumps({_ERROR: why}).encode() + b"\n")
         finally:
             os._exit(0)
 
-    def _run(self) -> None:
-        policy = compile_policy(policy_from(Reading(POLICY)).policy, host_addresses=own_addresses())
+    def network(self) -> Network:
+        """Return what the sandbox can reach. For a process on the world's host."""
         settings = Settings(resolvers=tuple(Server(ip_address(address)) for address in places.RESOLVER.values()))
-        python = interpreter()
-        spec = Spec(
-            command=(python.program, "-I", str(BUNDLE), self.run, _namespaces(), *self.probes),
-            workdir=self.workdir,
-            environment={"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME") or "/nonexistent"},
-            binds=python.binds,
-        )
-        network = Network(policy, settings, Ledger(AuditLog(open_log(str(self.audit)))))
-        run(spec, network, {POLICY_FILE: notice(policy), BUNDLE: bundle()}, timeout=SECONDS)
+        return Network(_policy(), settings, Ledger(AuditLog(open_log(str(self.audit)))))
 
 
-def _namespaces() -> str:
-    return json.dumps({path.name: str(path.readlink()) for path in Path("/proc/self/ns").iterdir()})
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """Makes sandboxes."""
+
+    trial: Callable[[Task], Trial]
+    """Gets a sandbox ready to be tried out. To be called before there is a world."""
+
+    lacking: Mapping[str, str] = field(default_factory=dict)
+    """Probes that find a layer missing, and why it is."""
+
+    sockets: tuple[str, ...] = ()
+    """Where it talks to an engine."""
 
 
-def read_findings(text: str) -> dict[str, dict[str, Any]]:
-    """Return what the probes reported, by their ids. Raises TrialError."""
-    findings = {}
-    for line in text.splitlines():
-        told = json.loads(line)
-        if _ERROR in told:
-            raise TrialError(told[_ERROR])
-        findings[told.pop("id")] = told | {key: _printable(told[key]) for key in ("evidence", "crash") if key in told}
-    return findings
+def files() -> dict[Path, bytes]:
+    """Return what is seen inside alone."""
+    return {POLICY_FILE: notice(_policy()), BUNDLE: bundle()}
+
+
+def _policy() -> CompiledPolicy:
+    return compile_policy(policy_from(Reading(POLICY)).policy, host_addresses=own_addresses())
+
+
+def hear(channel: socket.socket) -> bytes:
+    """Return the next bytes of a report; none if it has ended, be it before anybody read what the probes were told."""
+    try:
+        return channel.recv(_READ_BYTES)
+    except ConnectionResetError:
+        return b""
+
+
+def read_report(text: bytes) -> list[dict[str, Any]]:
+    """Return what was reported, a line each. Raises TrialError."""
+    told: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
+    for line in told:
+        if _ERROR in line:
+            raise TrialError(line[_ERROR])
+    return [line | {key: _printable(line[key]) for key in ("evidence", "crash") if key in line} for line in told]
 
 
 def _printable(text: str) -> str:

@@ -1,48 +1,46 @@
 """A whole run: a world, a witness in it, a sandbox, the probes inside, and the verdicts."""
 
 import difflib
-import os
-import secrets
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import closing
 from datetime import UTC, datetime
 
 from belljar.errors import BelljarError
 from belljar.verify import outside
 from belljar.verify.catalogue import OUT_OF_SCOPE, WAYS_OUT, title
-from belljar.verify.judging import Judge
-from belljar.verify.probes.kit import PROBES, Probe, Scene
+from belljar.verify.makers import BackendName, maker_of
+from belljar.verify.probes.kit import PROBES, Probe
 from belljar.verify.probes.running import in_order
 from belljar.verify.report import Outcome, Report, Result
-from belljar.verify.trial import Trial, TrialError, read_findings
-from belljar.verify.witness import Witness
-from belljar.verify.workshop import Workshop, workshop
-from belljar.verify.world import World
+from belljar.verify.tryout import try_out
+from belljar.verify.workshop import workshop
 
 
 class UnknownProbeError(BelljarError):
     """A probe was asked for that does not exist."""
 
 
-def verify(*, only: Collection[str] = (), prepare: Callable[[], object] = lambda: None) -> Report:
-    """Try every way out of a local sandbox or, with `only`, those with these ids or numbers.
+def verify(
+    backend: BackendName = "local", *, only: Collection[str] = (), prepare: Callable[[], object] = lambda: None
+) -> Report:
+    """Try every way out of a sandbox or, with `only`, those with these ids or numbers.
 
-    `prepare` is called in the process that makes the sandbox, before it does. For a process without threads, which is
-    root of a user namespace of its own afterwards if it was not root before. Raises UnknownProbeError, WorldError,
-    TrialError.
+    `prepare` is called in the processes that have a part in making the sandbox, before they do. For a process without
+    threads, which is root of a user namespace of its own afterwards if it was not root before. Raises
+    UnknownProbeError, MachineError, WorldError, TrialError.
     """
     started, clock = datetime.now(UTC), time.monotonic()
-    chosen = choose(only)
+    chosen, policy = choose(only), outside.policy_of_the_machine()
     with workshop() as place:
-        inside = _try_inside(chosen, place, prepare)
+        inside = try_out(chosen, place, maker_of(backend), prepare)
         around = [
             outside.policies_are_refused(),
+            outside.policy_is_as_before(policy),
             outside.planted_files_are_as_before(place),
             outside.audit_is_intact(place),
         ]
     rows = [*inside, *(row for row in (*around, *_out_of_scope()) if _is_wanted(row.id, only))]
-    return Report("local", started, time.monotonic() - clock, tuple(sorted(rows, key=_by_way_out)))
+    return Report(backend, started, time.monotonic() - clock, tuple(sorted(rows, key=_by_way_out)))
 
 
 def choose(only: Collection[str]) -> list[Probe]:
@@ -62,20 +60,6 @@ def choose(only: Collection[str]) -> list[Probe]:
 
 def _is_wanted(name: str, only: Collection[str]) -> bool:
     return not only or name in only or name.partition("-")[0] in only
-
-
-def _try_inside(chosen: list[Probe], place: Workshop, prepare: Callable[[], object]) -> list[Result]:
-    scene = Scene(secrets.token_hex(4))
-    with World() as world, closing(Witness(world)) as witness:
-        trial = Trial(world, place.workdir, place.audit, scene.run, [probe.id for probe in chosen], prepare)
-        process, output = trial.start()
-        with output:
-            said = witness.attend(output)
-        os.waitpid(process, 0)
-        findings = read_findings(said.decode())
-        if lost := witness.lost():
-            raise TrialError(f"the witness was too slow, and missed {lost} packets; run again when there is less to do")
-        return Judge({probe: probe.mark(scene) for probe in chosen}, findings, witness.testimony()).results()
 
 
 def _out_of_scope() -> Iterator[Result]:

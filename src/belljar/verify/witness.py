@@ -17,6 +17,7 @@ from belljar.linux.namespaces import NetworkNamespace
 from belljar.verify.capture import Capture
 from belljar.verify.conversation import Conversation
 from belljar.verify.probes import places
+from belljar.verify.trial import hear
 from belljar.verify.world import DATAGRAMS_TO, STREAMS_TO, World
 from belljar.verify.zone import Zone
 from belljar.wire.dnsquestion import RefusedQuery, parse_query
@@ -55,7 +56,7 @@ class Seen(NamedTuple):
 class Witness:
     """Answers, and remembers."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, run: str) -> None:
         self._selector = selectors.DefaultSelector()
         self._zone = Zone()
         self._seen: list[Seen] = []
@@ -72,15 +73,18 @@ class Witness:
             self._watch(server, partial(self._answer_question, server))
             echo = internet.run(partial(_bound, family, "", DATAGRAMS_TO))
             self._watch(echo, partial(self._answer_datagram, echo))
-        unix = host.run(_abstract_listener)
-        self._watch(unix, partial(self._note_unix_connection, unix))
+        for unix in (
+            host.run(partial(_abstract_listener, places.ABSTRACT_SOCKET)),
+            _abstract_listener(places.MACHINES_SOCKET.format(run=run)),
+        ):
+            self._watch(unix, partial(self._note_unix_connection, unix))
 
     def attend(self, report: socket.socket) -> bytes:
         """Answer whoever turns up while somebody reports; return the report, once it has ended."""
         told: list[bytes] = []
 
         def listen() -> None:
-            told.append(report.recv(_READ_BYTES))
+            told.append(hear(report))
             if not told[-1]:
                 self._selector.unregister(report)
 
@@ -183,8 +187,8 @@ def _bound(family: int, address: str, port: int) -> socket.socket:
     return sock
 
 
-def _abstract_listener() -> socket.socket:
+def _abstract_listener(name: str) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    sock.bind(places.ABSTRACT_SOCKET)
+    sock.bind(name)
     sock.listen()
     return sock

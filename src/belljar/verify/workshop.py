@@ -25,6 +25,11 @@ class Workshop:
         return self.directory / "work"
 
     @property
+    def next_door(self) -> Path:
+        """What another sandbox works in."""
+        return self.directory / "next-door"
+
+    @property
     def audit(self) -> Path:
         """The log of the run, which it does not see."""
         return self.directory / "audit.ndjson"
@@ -35,6 +40,7 @@ class Workshop:
             path = self.workdir / place
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(_BEFORE)
+        self.next_door.mkdir()
         outside = self.directory / "outside"
         outside.write_text("nobody inside reads this")
         (self.workdir / LINK_OUT).symlink_to(outside)

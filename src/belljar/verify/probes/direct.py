@@ -24,6 +24,9 @@ from belljar.verify.probes.clients import (
 from belljar.verify.probes.kit import Finding, Mark, inside, network
 
 _PORTS: Final = (1, 21, 23, 25, 81, 853, 3306, 5432, 6379, 8080, 8443, 15001, 65535)
+_BRIDGES: Final = {4: ("172.17.0.1", "172.18.0.1", "10.88.0.1", "10.0.2.2", "192.168.65.254"), 6: ("fe80::1%lo",)}
+"""Where container engines have the host be reached from inside: Docker, its networks, Podman, rootless, Desktop."""
+
 _MANY: Final = 150
 
 
@@ -64,12 +67,12 @@ def other_ports(mark: Mark) -> Finding:
 
 
 @network(
-    22, "host", "the host's own addresses, its services, its router and a container bridge", beside="host-port",
-    targets=(*places.HOST.values(), *places.ROUTER.values(), "172.17.0.1", "fe80::1"),
+    22, "host", "the host's own addresses, its services, its router and container engines' bridges", beside="host-port",
+    targets=(*places.HOST.values(), *places.ROUTER.values(), *_BRIDGES[4], "fe80::1"),
 )  # fmt: skip
 def host(mark: Mark) -> Finding:
     asked = request("host", f"/{mark.token}")
-    addresses = (places.HOST[mark.family], places.ROUTER[mark.family], {4: "172.17.0.1", 6: "fe80::1%lo"}[mark.family])
+    addresses = (places.HOST[mark.family], places.ROUTER[mark.family], *_BRIDGES[mark.family])
     names = (places.HOST_NAME, "host.docker.internal", "host.containers.internal", "gateway.docker.internal")
     local = (loopback(mark.family), "localhost", places.HOST[mark.family])
     ports = (places.HOST_PORT, places.OTHER_HOST_PORT)

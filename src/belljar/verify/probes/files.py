@@ -4,13 +4,14 @@ import os
 import socket
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from belljar.verify.probes import places
 from belljar.verify.probes.clients import ask, refused, request
 from belljar.verify.probes.kit import Finding, Mark, inside, network
-from belljar.verify.probes.planted import LINK_OUT, PLANTED, POLICY_OF_THE_AGENT
+from belljar.verify.probes.planted import LINK_OUT, PLANTED, POLICY_OF_THE_AGENT, POLICY_OF_THE_MACHINE
 
 _DAEMONS: Final = (
     "/run/docker.sock", "/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock",
@@ -26,26 +27,32 @@ _KERNEL: Final = (
     "/sys/fs/cgroup/release_agent", "/sys/fs/cgroup/cgroup.procs", "/sys/kernel/mm/transparent_hugepage/enabled",
 )  # fmt: skip
 _KERNEL_SECRETS: Final = ("/proc/kcore", "/dev/mem", "/dev/kmsg", "/dev/port", "/etc/shadow", "/etc/gshadow")
+_NULL: Final = os.makedev(1, 3)
 _DEVICES: Final = {"console", "full", "null", "ptmx", "random", "tty", "urandom", "zero"}
 _FRESH: Final = {"tmpfs", "proc", "devpts", "mqueue", "devtmpfs", "overlay"}
 
 
 def _none_opens(paths: Iterator[str] | tuple[str, ...], flags: int) -> Finding:
     """Open files, and do nothing with them: some bring the machine down if written to."""
-    opened = []
-    for path in paths:
-        try:
-            os.close(os.open(path, flags | os.O_CLOEXEC))
-        except OSError:
-            continue
-        opened.append(path)
+    opened = [path for path in paths if _opens(path, flags)]
     return Finding(not opened, f"opened: {', '.join(opened)}" if opened else "none can be opened")
 
 
+def _opens(path: str, flags: int) -> bool:
+    """Tell whether a file can be opened that is not the null device: container engines put that in the way."""
+    try:
+        descriptor = os.open(path, flags | os.O_CLOEXEC)
+    except OSError:
+        return False
+    status = os.fstat(descriptor)
+    os.close(descriptor)
+    return not (stat.S_ISCHR(status.st_mode) and status.st_rdev == _NULL)
+
+
 @inside(34, "visible-sockets", "unix sockets anywhere in the file system")
-def visible_sockets(_: Mark) -> Finding:
+def visible_sockets(mark: Mark) -> Finding:
     found = sorted(_sockets())
-    answering = [path for path in (*found, *_DAEMONS) if _connects(path)]
+    answering = [path for path in (*found, *_DAEMONS, *mark.scene.sockets) if _connects(path)]
     return Finding(
         not found and not answering, f"found: {', '.join(found or answering)}" if found or answering else "none"
     )
@@ -74,15 +81,17 @@ def _connects(path: str) -> bool:
 
 
 @inside(34, "abstract-sockets", "unix sockets that have no place in the file system")
-def abstract_sockets(_: Mark) -> Finding:
-    answering = [path for path in _ABSTRACT if _connects(path)]
+def abstract_sockets(mark: Mark) -> Finding:
+    answering = [path for path in (*_ABSTRACT, places.MACHINES_SOCKET.format(run=mark.scene.run)) if _connects(path)]
     return Finding(not answering, f"connected: {answering}" if answering else "none answers")
 
 
-@network(53, "own-policy", "a policy that is written where the agent can write")
+@network(53, "own-policy", "policies that are written where the agent can write")
 def own_policy(mark: Mark) -> Finding:
     there = Path(POLICY_OF_THE_AGENT).read_text()
-    told = _none_opens(("/run/belljar/policy.json", "/etc/belljar.yaml"), os.O_WRONLY | os.O_CREAT)
+    told = _none_opens(("/run/belljar/policy.json",), os.O_WRONLY | os.O_CREAT)
+    with suppress(OSError):
+        POLICY_OF_THE_MACHINE.write_text("mode: allow-all\n")
     if not told.holds or "allow-all" not in there:
         return Finding(holds=False, evidence=told.evidence)
     return refused(lambda: ask(mark.address, places.HTTP, request(mark.name, f"/{mark.token}")))
@@ -135,23 +144,41 @@ def devices(_: Mark) -> Finding:
     ]  # fmt: skip
     strange = sorted(set(found) - _DEVICES)
     try:
-        os.mknod("/tmp/null", stat.S_IFCHR | 0o666, os.makedev(1, 3))  # noqa: S108
+        os.mknod("/tmp/null", stat.S_IFCHR | 0o666, _NULL)  # noqa: S108
         strange.append("one made by mknod")
     except OSError:
         pass
     return Finding(not strange, f"there is: {', '.join(strange)}" if strange else ", ".join(sorted(found)))
 
 
-@inside(59, "mounts", "mounts that are writable, or that setuid programs work on")
+@inside(59, "mounts", "mounts that are writable, and are neither the working directory nor made for the sandbox")
 def mounts(_: Mark) -> Finding:
-    wrong = []
-    table = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    for columns in table:
-        place, options, *rest = columns[4:]
-        kind = rest[rest.index("-") + 1]
-        words = set(options.split(","))
-        writable = "rw" in words and kind not in _FRESH and not Path.cwd().is_relative_to(place)
-        inside_workdir = Path(place).is_relative_to(Path.cwd())
-        if (writable and not inside_workdir) or "nosuid" not in words:
-            wrong.append(f"{place} ({options})")
+    return _none_is(lambda mount: "rw" in mount.options and mount.kind not in _FRESH and not _is_for_work(mount))
+
+
+@inside(59, "setuid-mounts", "mounts that setuid programs work on")
+def setuid_mounts(_: Mark) -> Finding:
+    return _none_is(lambda mount: "nosuid" not in mount.options)
+
+
+class _Mount(NamedTuple):
+    place: Path
+    options: frozenset[str]
+    kind: str
+
+
+def _mounts() -> Iterator[_Mount]:
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        place, options, *rest = line.split()[4:]
+        yield _Mount(Path(place), frozenset(options.split(",")), rest[rest.index("-") + 1])
+
+
+def _none_is(is_wrong: Callable[[_Mount], bool]) -> Finding:
+    table = list(_mounts())
+    wrong = [f"{mount.place} ({','.join(sorted(mount.options))})" for mount in table if is_wrong(mount)]
     return Finding(not wrong, f"wrong: {'; '.join(wrong[:4])}" if wrong else f"{len(table)} mounts, none of them")
+
+
+def _is_for_work(mount: _Mount) -> bool:
+    """Tell whether it is the sandbox's own root, or the working directory, or in that."""
+    return mount.place == Path("/") or mount.place.is_relative_to(Path.cwd())

@@ -9,7 +9,7 @@ import platform
 import signal
 import socket
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,7 @@ from belljar.verify.probes.kit import Finding, Mark, inside
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
-_NAMESPACES: Final = ("user", "pid", "net", "mnt", "ipc", "uts")
+NAMESPACES: Final = ("pid", "net", "mnt", "ipc", "uts")
 _NEW: Final = {"mount": 0x00020000, "cgroup": 0x02000000, "uts": 0x04000000, "ipc": 0x08000000, "user": 0x10000000,
                "pid": 0x20000000, "net": 0x40000000, "time": 0x00000080}  # fmt: skip
 _CALLS: Final = {
@@ -74,11 +74,25 @@ def seccomp(_: Mark) -> Finding:
 
 @inside(48, "namespaces", "namespaces that are shared with whoever made the sandbox")
 def namespaces(mark: Mark) -> Finding:
-    own = {name: str(Path(f"/proc/self/ns/{name}").readlink()) for name in _NAMESPACES}
-    shared = [name for name in _NAMESPACES if mark.scene.namespaces.get(name) == own[name]]
-    if not mark.scene.namespaces:
+    return none_shared(NAMESPACES, mark.scene.outside)
+
+
+@inside(48, "user-namespace", "the user namespace of whoever made the sandbox, in which users inside are users outside")
+def user_namespace(mark: Mark) -> Finding:
+    return none_shared(("user",), mark.scene.outside)
+
+
+def namespace(kind: str) -> str:
+    """Return what tells the namespace of this process from others of its kind."""
+    return str(Path(f"/proc/self/ns/{kind}").readlink())
+
+
+def none_shared(kinds: Sequence[str], others: Mapping[str, Sequence[str]]) -> Finding:
+    """Expect that all namespaces of these kinds are our own."""
+    if not all(others.get(kind) for kind in kinds):
         raise RuntimeError("it is not known whose they would be")
-    return Finding(not shared, f"shared: {', '.join(shared)}" if shared else f"own: {', '.join(own)}")
+    shared = [kind for kind in kinds if namespace(kind) in others[kind]]
+    return Finding(not shared, f"shared: {', '.join(shared)}" if shared else f"own: {', '.join(kinds)}")
 
 
 @inside(31, "interfaces", "network interfaces other than loopback")

@@ -1,7 +1,7 @@
 """What a probe is, and the list of them all."""
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -22,8 +22,14 @@ class Scene:
     run: str
     """A word that all tokens of the run end in."""
 
-    namespaces: Mapping[str, str] = field(default_factory=dict)
-    """The namespaces of whoever made the sandbox, as links in /proc/self/ns say."""
+    outside: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By their kinds, the namespaces of whoever made the sandbox and of its gateway, as links in /proc/self/ns say."""
+
+    neighbour: Mapping[str, str] = field(default_factory=dict)
+    """Those of another sandbox."""
+
+    sockets: Sequence[str] = ()
+    """Where whoever made the sandbox talks to others."""
 
     descriptors: frozenset[int] = frozenset()
     """What was open when the first program inside began."""
@@ -100,6 +106,9 @@ class Probe:
     seen_outside: bool = False
     """Whether the witness must have seen it."""
 
+    next_door: bool = False
+    """Whether it is run in another sandbox."""
+
     @property
     def is_control(self) -> bool:
         """Whether it is to succeed."""
@@ -143,13 +152,15 @@ def inside(
     return register
 
 
-def control(slug: str, tried: str, *, seen_outside: bool = True) -> Callable[[Function], Function]:
+def control(
+    slug: str, tried: str, *, seen_outside: bool = True, next_door: bool = False
+) -> Callable[[Function], Function]:
     """Register something that must succeed, once for each family."""
 
     def register(function: Function) -> Function:
         for family in (4, 6):
-            name = f"control-{slug}-v{family}"
-            _add(Probe(name, 0, f"{tried} (IPv{family})", function, family, None, seen_outside=seen_outside))
+            name, what = f"control-{slug}-v{family}", f"{tried} (IPv{family})"
+            _add(Probe(name, 0, what, function, family, None, seen_outside=seen_outside, next_door=next_door))
         return function
 
     return register

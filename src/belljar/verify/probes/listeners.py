@@ -11,8 +11,10 @@ from typing import Final
 
 from belljar.verify.probes import places
 from belljar.verify.probes.clients import ask, ask_proxy, dial, hello, loopback, refused, request, say, summary
+from belljar.verify.probes.dnsclient import look_up, question, unanswered
 from belljar.verify.probes.kit import Finding, Mark, inside, network
 
+_ENGINE_RESOLVER: Final = "127.0.0.11"
 _LISTENING: Final = "0A"
 _UNCONNECTED: Final = "07"
 _FIRST_PASSING_PORT: Final = 32768  # from there on, ports are those of other probes, for a moment
@@ -20,14 +22,17 @@ _FIRST_PASSING_PORT: Final = 32768  # from there on, ports are those of other pr
 
 def listening(kind: str, family: int) -> Iterator[tuple[str, int]]:
     """Yield addresses and ports where connections or datagrams are waited for; `kind` is tcp or udp."""
+    return (door for door in _bound(kind, family) if door[1] < _FIRST_PASSING_PORT)
+
+
+def _bound(kind: str, family: int) -> Iterator[tuple[str, int]]:
     table = Path(f"/proc/net/{kind}{'6' if family == 6 else ''}").read_text()
     for line in table.splitlines()[1:]:
         _, local, _, state, *_ = line.split()
         if state == (_LISTENING if kind == "tcp" else _UNCONNECTED):
             raw, port = bytes.fromhex(local.split(":")[0]), int(local.split(":")[1], 16)
             packed = b"".join(raw[at : at + 4][::-1] for at in range(0, len(raw), 4))
-            if port < _FIRST_PASSING_PORT:
-                yield str(ip_address(packed)), port
+            yield str(ip_address(packed)), port
 
 
 @network(
@@ -44,6 +49,23 @@ def control(mark: Mark) -> Finding:
             if answer.startswith(b"HTTP/1.1 2"):
                 return Finding(holds=False, evidence=f"port {port}, {path}: {summary(answer)}")
     return Finding(holds=True, evidence="nobody answers")
+
+
+@inside(
+    9,
+    "engine-resolver",
+    f"the resolver that container engines put inside, at {_ENGINE_RESOLVER}, and whatever else listens there",
+    beside="control-dns-v4",
+)
+def engine_resolver(mark: Mark) -> Finding:
+    message = question(mark.name, "A")
+    doors = [
+        (kind, port) for kind in ("udp", "tcp") for address, port in _bound(kind, 4) if address == _ENGINE_RESOLVER
+    ]
+    return unanswered(
+        partial(look_up, _ENGINE_RESOLVER, message, tcp=kind == "tcp", port=port)
+        for kind, port in (("udp", places.DNS), ("tcp", places.DNS), ("udp", 5353), ("tcp", 853), *doors)
+    )
 
 
 @network(39, "relay", "a relay inside the sandbox, between a client and the proxy", beside="connect")

@@ -39,6 +39,16 @@ MARKER: Final = "belljar-witness"
 ABSTRACT_SOCKET: Final = "\0belljar-verify"
 """A unix socket of the host that has no place in the file system."""
 
+MACHINES_SOCKET: Final = "\0belljar-verify-{run}"
+"""The same of the machine itself, beside those of everybody else."""
+
+NEIGHBOUR_PORT: Final = 7003
+NEIGHBOUR_SOCKET: Final = "\0belljar-verify-neighbour"
+"""Where another sandbox waits to be reached."""
+
+OWN: Final = {4: "192.0.0.8", 6: "fd62:656c:6c6a::1"}
+"""The address that every sandbox has for itself, beside those of the loopback interface."""
+
 PRIVATE_VARIABLE: Final = "BELLJAR_VERIFY_PRIVATE"
 """A variable in the environment of whoever starts the sandbox."""
 

@@ -1,14 +1,16 @@
 """Runs probes inside the sandbox, each in a process of its own, and prints a line of JSON for each.
 
-A probe may be killed for what it tries, or hang; it takes nobody with it. What is not reported is not proven.
+What to run is told in a line of JSON, too, on the standard input. A probe may be killed for what it tries, or hang; it
+takes nobody with it. What is not reported is not proven.
 """
 
 import json
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from belljar.verify.probes import (
     claims,
@@ -19,13 +21,17 @@ from belljar.verify.probes import (
     kernel,
     listeners,
     metadata,
+    neighbours,
+    nextdoor,
     processes,
     protocols,
     questions,
 )
 from belljar.verify.probes.kit import PROBES, Mark, Probe, Scene
 
-MODULES: Final = (first, controls, questions, direct, metadata, claims, listeners, protocols, kernel, processes, files)
+MODULES: Final = (
+    first, controls, questions, direct, metadata, claims, listeners, neighbours, protocols, kernel, processes, files,
+)  # fmt: skip
 """The modules that register probes, in the order in which these are run."""
 
 AT_ONCE: Final = 8
@@ -33,11 +39,32 @@ SECONDS: Final = 25
 
 
 def main() -> None:
-    """Run the probes that the arguments name, after a word for the run and the namespaces outside."""
+    """Do what we are told."""
     descriptors = _open_descriptors()
-    word, namespaces, *wanted = sys.argv[1:]
-    scene = Scene(word, json.loads(namespaces), descriptors)
-    waiting = [PROBES[name] for name in wanted]
+    told: dict[str, Any] = json.loads(sys.stdin.readline())
+    scene = Scene(told["run"], told["outside"], told["neighbour"], told["sockets"], descriptors)
+    probes = [PROBES[name] for name in told["probes"]]
+    if told["next_door"]:
+        nextdoor.serve(lambda: _run(probes, scene))
+    else:
+        _run(probes, scene)
+
+
+def orders(scene: Scene, probes: Sequence[Probe], *, next_door: bool = False) -> bytes:
+    """Return the line that tells what to do."""
+    told = {
+        "run": scene.run,
+        "outside": scene.outside,
+        "neighbour": scene.neighbour,
+        "sockets": scene.sockets,
+        "probes": [probe.id for probe in probes],
+        "next_door": next_door,
+    }
+    return json.dumps(told).encode() + b"\n"
+
+
+def _run(probes: Sequence[Probe], scene: Scene) -> None:
+    waiting = list(probes)
     running: dict[int, tuple[Probe, int]] = {}
     while waiting or running:
         if waiting and len(running) < AT_ONCE:

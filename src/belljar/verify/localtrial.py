@@ -1,0 +1,48 @@
+"""A sandbox that is made as `belljar run` makes it."""
+
+import os
+import signal
+import socket
+
+from belljar.backends.local.running import run
+from belljar.linux.processes import get_signal_when_parent_dies
+from belljar.sandbox.spec import Spec
+from belljar.verify.bundle import interpreter
+from belljar.verify.trial import BUNDLE, SECONDS, Task, files
+from belljar.verify.world import World
+
+
+class LocalTrial:
+    """A `Trial` of the local backend: a process on the world's host, which is the gateway, too."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self.channel, self._end = socket.socketpair()
+        self._process = -1
+
+    def start(self, world: World) -> None:
+        """See `Trial`."""
+        self._process = self._task.fork(lambda: self._become(world), self._end)
+        self._end.close()
+
+    def finish(self) -> None:
+        """See `Trial`."""
+        self.channel.close()
+        self._end.close()
+        if self._process > 0:
+            os.waitpid(self._process, 0)
+
+    def _become(self, world: World) -> None:
+        get_signal_when_parent_dies(signal.SIGKILL)
+        self.channel.close()
+        world.host.enter()
+        os.dup2(self._end.fileno(), 0)
+        os.dup2(self._end.fileno(), 1)
+        python = interpreter()
+        spec = Spec(
+            command=(python.program, "-I", str(BUNDLE)),
+            workdir=self._task.workdir,
+            environment={"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME") or "/nonexistent"},
+            binds=python.binds,
+        )
+        run(spec, self._task.network(), files(), timeout=SECONDS)

@@ -1,0 +1,106 @@
+"""The probes' part of a run: two sandboxes in a world, and the witness around them.
+
+In one of them the probes are run. The other one is its neighbour, and is there to be reached.
+"""
+
+import secrets
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from belljar.verify.judging import Judge
+from belljar.verify.probes.kit import Probe, Scene
+from belljar.verify.probes.running import orders
+from belljar.verify.report import Result
+from belljar.verify.trial import Maker, Task, Trial, TrialError, hear, read_report
+from belljar.verify.witness import Kind, Seen, Witness
+from belljar.verify.workshop import Workshop
+from belljar.verify.world import World
+
+Report = list[dict[str, Any]]
+"""What was told from inside, line by line."""
+
+
+def try_out(chosen: Sequence[Probe], place: Workshop, maker: Maker, prepare: Callable[[], object]) -> list[Result]:
+    """Run the probes, and judge them. Raises WorldError, TrialError."""
+    run, before = secrets.token_hex(4), _namespaces()
+    with ExitStack() as stack:
+
+        def get_ready(name: str, workdir: Path) -> Trial:
+            trial = maker.trial(Task(name, run, workdir, place.audit, prepare))
+            stack.callback(trial.finish)
+            return trial
+
+        controls = [probe for probe in chosen if probe.next_door]
+        neighbour = Neighbour(get_ready("neighbour", place.next_door), controls) if controls else None
+        trial = get_ready("probes", place.workdir)
+        world = stack.enter_context(World())
+        witness = stack.enter_context(closing(Witness(world, run)))
+        scene = Scene(run, _outside(before, world), sockets=maker.sockets)
+        trial.start(world)
+        if neighbour is not None:
+            scene = replace(scene, neighbour=neighbour.move_in(world, scene))
+        _tell(trial, orders(scene, [probe for probe in chosen if not probe.next_door]))
+        report = read_report(witness.attend(trial.channel)) + (neighbour.move_out() if neighbour is not None else [])
+        return _judge(chosen, scene, report, witness, maker.lacking)
+
+
+def _judge(
+    chosen: Sequence[Probe], scene: Scene, report: Report, witness: Witness, lacking: Mapping[str, str]
+) -> list[Result]:
+    if lost := witness.lost():
+        raise TrialError(f"the witness was too slow, and missed {lost} packets; run again when there is less to do")
+    marks = {probe: probe.mark(scene) for probe in chosen}
+    findings = {line["id"]: line for line in report if "id" in line}
+    return Judge(marks, findings, [*witness.testimony(), *_next_door(report)], lacking).results()
+
+
+class Neighbour:
+    """The other sandbox."""
+
+    def __init__(self, trial: Trial, controls: Sequence[Probe]) -> None:
+        self._trial, self._controls = trial, controls
+        self._said = b""
+
+    def move_in(self, world: World, scene: Scene) -> dict[str, str]:
+        """Have it serve; return its namespaces, once it does. Raises TrialError."""
+        self._trial.start(world)
+        _tell(self._trial, orders(scene, self._controls, next_door=True))
+        while b"\n" not in self._said:
+            if not (more := hear(self._trial.channel)):
+                raise TrialError("the sandbox next door ended without a word")
+            self._said += more
+        (told,) = read_report(self._said.partition(b"\n")[0])
+        namespaces: dict[str, str] = told["neighbour"]
+        return namespaces
+
+    def move_out(self) -> Report:
+        """Have it end, and return all that it has reported. Raises TrialError."""
+        self._trial.channel.shutdown(socket.SHUT_WR)
+        while more := hear(self._trial.channel):
+            self._said += more
+        return read_report(self._said)
+
+
+def _tell(trial: Trial, what: bytes) -> None:
+    with suppress(BrokenPipeError):  # it has failed, and its report says why
+        trial.channel.sendall(what)
+
+
+def _next_door(report: Report) -> list[Seen]:
+    """Return who has reached the neighbour."""
+    return [Seen(Kind.STREAM, line["seen"], data=line["data"].encode("latin-1")) for line in report if "seen" in line]
+
+
+def _namespaces() -> dict[str, str]:
+    return {path.name: str(path.readlink()) for path in Path("/proc/self/ns").iterdir()}
+
+
+def _outside(before: dict[str, str], world: World) -> dict[str, list[str]]:
+    """Return the namespaces of whoever has a part in this, by their kinds."""
+    now = _namespaces()
+    host = str(Path(f"/proc/self/fd/{world.host.fileno()}").readlink())
+    return {kind: [before[kind], now[kind], *([host] if kind == "net" else ())] for kind in now}

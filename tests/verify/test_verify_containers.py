@@ -1,0 +1,111 @@
+"""The self-test on real engines: as root, as a user who may use the machine's Docker, and on a user's own Podman."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from belljar.backends.containers.toolbox import default_cache, open_toolbox
+from belljar.verify.catalogue import OUT_OF_SCOPE
+from belljar.verify.probes.kit import PROBES
+from tests.engines import Engine, users
+from tests.verify.test_verify import OUTSIDE, ROOT
+
+VARIABLES = {"docker": "DOCKER_HOST", "podman": "CONTAINER_HOST"}
+
+FINDINGS = {
+    "rights_kept": {"48-capabilities", "48-seccomp", "35-io-uring"},
+    "not_armed": {"control-address-v4", "control-http-v6"},
+}
+"""What has to be found broken when a layer is off."""
+
+
+@pytest.fixture(scope="module")
+def caches():
+    """A directory for caches in which everybody finds the toolbox: it takes a second to make."""
+    path = Path(tempfile.mkdtemp(prefix="belljar-verify-caches-", dir="/var/tmp"))
+    open_toolbox(default_cache({"XDG_CACHE_HOME": str(path)}))
+    path.chmod(0o755)
+    users.give(path)
+    yield path
+    shutil.rmtree(path)
+
+
+class Verifier:
+    """Whoever runs a program with the means to use an engine."""
+
+    def __init__(self, engine: Engine, caches: Path, *, root: bool) -> None:
+        self.engine, self._root = engine, root
+        self._variables = {VARIABLES[engine.kind]: engine.url, "XDG_CACHE_HOME": str(caches), "PYTHONPATH": str(ROOT)}
+
+    def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        assignments = [f"{name}={value}" for name, value in self._variables.items()]
+        command = ["env", *assignments, sys.executable, *words]
+        if not self._root:
+            return self.engine.run_as_user(*command, workdir=self.engine.home, timeout=120)
+        environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.fixture(params=["docker_engine-root", "docker_engine-user", "podman_engine-root", "rootless_engine-user"])
+def verifier(request, caches):
+    engine, _, who = request.param.partition("-")
+    return Verifier(request.getfixturevalue(engine), caches, root=who == "root")
+
+
+def test_everything_holds(verifier):
+    engine = verifier.engine
+    before, document = held(engine), engine.home / "report.json"
+    done = verifier.run("-m", "belljar", "verify", "--backend", engine.kind, "--json", str(document))
+    assert done.stderr == ""
+    report = json.loads(document.read_text())
+    document.unlink()
+    rows = {row["id"]: row["verdict"] for row in report["results"]}
+    assert not [row for row in report["results"] if row["verdict"] not in ("holds", "out of scope")]
+    assert done.returncode == 0
+    assert report["backend"] == engine.kind
+    assert rows.keys() == {*PROBES, *OUTSIDE, *map(str, OUT_OF_SCOPE)}
+    not_there = {"59-setuid-mounts"} if engine.rootless else {"59-setuid-mounts", "48-user-namespace"}
+    assert {name for name, verdict in rows.items() if verdict == "out of scope"} == {
+        *map(str, OUT_OF_SCOPE),
+        *not_there,
+    }
+    assert held(engine) == before
+
+
+@pytest.mark.parametrize("layer", FINDINGS)
+def test_a_missing_layer_is_found(docker_engine, caches, layer):
+    verifier = Verifier(docker_engine, caches, root=True)
+    done = verifier.run(str(ROOT / "tests/verify/sabotaged_containers.py"), layer, *FINDINGS[layer])
+    assert done.returncode == 0, done.stderr
+    rows = {row["id"]: row["verdict"] for row in json.loads(done.stdout)["results"]}
+    assert {name for name, verdict in rows.items() if verdict == "broken"} >= FINDINGS[layer], rows
+
+
+def test_nothing_is_tried_in_a_container_that_has_a_network(docker_engine, caches):
+    """What leaves it would reach the machine's own network."""
+    before, verifier = held(docker_engine), Verifier(docker_engine, caches, root=True)
+    done = verifier.run(str(ROOT / "tests/verify/sabotaged_containers.py"), "on_a_bridge", "31-interfaces")
+    assert done.returncode == 1
+    assert "its network has an interface beside loopback: eth0" in done.stderr
+    assert held(docker_engine) == before
+
+
+def test_without_an_engine_it_says_what_to_do():
+    environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "DOCKER_HOST": "unix:///nonexistent/docker.sock"}
+    command = [sys.executable, "-m", "belljar", "verify", "--backend", "docker"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "docker is not running: there is nothing at /nonexistent/docker.sock" in done.stderr
+
+
+def held(engine: Engine) -> set[str]:
+    """Return the containers and images of an engine, but for the helpers' image, which is used again."""
+    containers = {found["Id"] for found in engine.api.call("GET", "/containers/json?all=true")}
+    images = {found["Id"]: str(found["RepoTags"]) for found in engine.api.call("GET", "/images/json")}
+    return containers | {image for image, names in images.items() if "belljar-helper" not in names}
