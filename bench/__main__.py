@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from bench.commands import bench_commands
+from bench.containers import bench_containers
 from bench.decisions import bench_decisions, bench_loading
 from bench.gateway import bench_gateway
 from bench.parsers import bench_parsers
@@ -20,7 +21,7 @@ from bench.serving import bench_serving
 from bench.timing import FULL, QUICK, Effort
 from tests import privileges
 
-SECTIONS = ("decisions", "parsers", "commands", "gateway", "dns", "run", "serve")
+SECTIONS = ("decisions", "parsers", "commands", "gateway", "dns", "run", "containers", "serve")
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 MARK = "<!-- What follows is written by `python -m bench --markdown`. -->\n"
 
@@ -43,7 +44,7 @@ def main() -> None:
     """Measure what is asked for."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Belljar, beside what compares to it.")
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"which ones (all): {', '.join(SECTIONS)}")
-    parser.add_argument("--full", action="store_true", help="more and longer rounds for gateway and dns")
+    parser.add_argument("--full", action="store_true", help="more and longer rounds for gateway, dns and containers")
     parser.add_argument("--markdown", action="store_true", help=f"write the results to {PAGE.name} as well")
     arguments = parser.parse_args()
     sections = arguments.sections or SECTIONS
@@ -76,6 +77,8 @@ def run(sections: tuple[str, ...], effort: Effort) -> None:
         bench_dns(effort)
     if "run" in sections:
         bench_running()
+    if "containers" in sections:
+        bench_containers(effort)
     if "serve" in sections:
         bench_serving()
 

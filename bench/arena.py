@@ -20,6 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self
 
+from belljar.gateway.listeners import Listeners
 from belljar.linux.descriptors import send_sockets
 from belljar.linux.programs import run
 from bench.fetching import MissingError
@@ -35,7 +36,7 @@ from tests.universe.zone import at
 PATIENCE = 20.0
 """Seconds in which a program must be ready, and in which work must be done beyond the time it is given."""
 
-_ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class System:
     """What clients ask for with CONNECT, as a template for the name; nothing where they just connect."""
 
     pid: int = 0
+    inside: tuple[str, ...] = ()
+    """What to put before a command to run it where the clients live, beyond their network namespace."""
 
 
 class Arena:
@@ -89,12 +92,7 @@ class Arena:
     def belljar(self) -> System:
         """Start Belljar's gateway, and serve a sandbox."""
         sandbox = self._stack.enter_context(self._universe.sandbox())
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            command = [sys.executable, "-m", "bench.ourselves", str(theirs.fileno()), f"{self._directory}/belljar.log"]
-            process = self._start("Belljar", self._universe.gateway, GATEWAY_CPU, command, inherited=theirs.fileno())
-            send_sockets(ours, sandbox.listeners.groups())
-        self._await_word("Belljar", process)
+        process = self._serve("Belljar", sandbox.listeners)
         does = "transparent: policy, own resolution, server name in the ClientHello checked, audit and metrics on"
         return System("Belljar", does, sandbox, lambda name: sandbox.look_up(name)[0], ORIGIN_PORT, pid=process.pid)
 
@@ -102,18 +100,18 @@ class Arena:
         """Start a peer. Raises MissingError."""
         peer, place = prepare(self._directory), self._universe.gateway
         process = self._start(name, place, GATEWAY_CPU, peer.command, environment=peer.environment)
-        self._await(name, process, lambda: _answers(place, peer.port))
+        self._await(name, process, lambda: answers(place, ("127.0.0.1", peer.port)))
         does = f"{peer.does} (version {peer.version})"
         return System(name, does, place, lambda _: "127.0.0.1", peer.port, peer.connect_to, process.pid)
 
     def perform(self, system: System, work: Work) -> Done:
         """Have clients work through a system. Raises MissingError if it does not serve them."""
-        command = on_cpu(LOAD_CPU, sys.executable, "-m", "bench.load", json.dumps(asdict(work)))
+        command = [*system.inside, *on_cpu(LOAD_CPU, sys.executable, "-m", "bench.load", json.dumps(asdict(work)))]
         try:
             done = system.clients.call(
                 subprocess.run,
                 command,
-                cwd=_ROOT,
+                cwd=ROOT,
                 capture_output=True,
                 text=True,
                 timeout=work.seconds + PATIENCE,
@@ -128,16 +126,26 @@ class Arena:
     @contextmanager
     def holding(self, system: System, work: Work) -> Iterator[None]:
         """Hold idle connections through a system. Raises MissingError if it does not serve them."""
-        command = on_cpu(LOAD_CPU, sys.executable, "-m", "bench.load", json.dumps(asdict(work)))
+        command = [*system.inside, *on_cpu(LOAD_CPU, sys.executable, "-m", "bench.load", json.dumps(asdict(work)))]
         holder = system.clients.call(
             lambda: subprocess.Popen(
-                command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
             )
         )
         with holder:
             if holder.stdout is None or not holder.stdout.readline():
                 raise MissingError(f"does not hold {work.clients} connections: {_complaint(holder.communicate()[1])}")
             yield
+
+    def _serve(self, name: str, listeners: Listeners) -> "subprocess.Popen[bytes]":
+        """Have Belljar's gateway answer at the doors of a sandbox."""
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            command = [sys.executable, "-m", "bench.ourselves", str(theirs.fileno()), f"{self._directory}/{name}.log"]
+            process = self._start(name, self._universe.gateway, GATEWAY_CPU, command, inherited=theirs.fileno())
+            send_sockets(ours, listeners.groups())
+        self._await_word(name, process)
+        return process
 
     def _start(
         self,
@@ -153,7 +161,7 @@ class Arena:
             process = place.call(
                 lambda: subprocess.Popen(
                     on_cpu(cpu, *command),
-                    cwd=_ROOT,
+                    cwd=ROOT,
                     env={**os.environ, **environment},
                     stdin=subprocess.DEVNULL,
                     stdout=output,
@@ -179,9 +187,10 @@ class Arena:
         self._await(name, process, lambda: "ready" in self._output(name).read_text())
 
 
-def _answers(place: Place, port: int) -> bool:
+def answers(place: Place, address: tuple[str, int]) -> bool:
+    """Tell whether somebody answers there."""
     try:
-        place.call(socket.create_connection, ("127.0.0.1", port), 1.0).close()
+        place.call(socket.create_connection, address, 1.0).close()
     except OSError:
         return False
     return True

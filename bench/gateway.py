@@ -10,7 +10,7 @@ from bench.messages import client_hello
 from bench.origin import ANSWER, IDLE, STREAM
 from bench.peers import PROXIES
 from bench.processes import cpu_seconds, memory
-from bench.timing import Effort, print_table
+from bench.timing import Effort, met, print_table
 
 MANY = 32
 IDLE_CONNECTIONS = 1000
@@ -79,7 +79,7 @@ class _Field:
                 self.missing[name] = str(error)
 
     def _enter(self, system: System) -> None:
-        self._arena.perform(system, _work(system, "answer", ANSWER, seconds=0.2))
+        self._arena.perform(system, work_for(system, "answer", ANSWER, seconds=0.2))
         self.memories[system.name] = _measure_memory(self._arena, system)
         self.rounds[system.name] = []
         self.systems.append(system)
@@ -97,21 +97,22 @@ class _Field:
                 del self.memories[system.name], self.rounds[system.name]
 
 
-def _work(system: System, kind: str, name: str, *, clients: int = 1, seconds: float = 1.0) -> Work:
+def work_for(system: System, kind: str, name: str, *, clients: int = 1, seconds: float = 1.0) -> Work:
+    """Return what clients of a system are to do with one of the origin's names."""
     hello, asked = client_hello(name).hex(), system.connect_to.format(name=name)
     return Work(kind, system.address_of(name), system.port, hello, asked, clients, seconds)
 
 
 def _measure_memory(arena: Arena, system: System) -> Memory:
     before = memory(system.pid)
-    with arena.holding(system, _work(system, "idle", IDLE, clients=IDLE_CONNECTIONS)):
+    with arena.holding(system, work_for(system, "idle", IDLE, clients=IDLE_CONNECTIONS)):
         return Memory(before, memory(system.pid))
 
 
 def _measure(arena: Arena, system: System, seconds: float) -> Figures:
     def perform(kind: str, name: str, clients: int) -> tuple[Done, float]:
         used = cpu_seconds(system.pid)
-        done = arena.perform(system, _work(system, kind, name, clients=clients, seconds=seconds))
+        done = arena.perform(system, work_for(system, kind, name, clients=clients, seconds=seconds))
         return done, (cpu_seconds(system.pid) - used) / done.count
 
     stream, cpu_per_byte = perform("stream", STREAM, 1)
@@ -188,14 +189,10 @@ def _print_goals(figures: dict[str, Figures]) -> None:
         if name in peers:
             ratio = ours.connections / peers[name].connections
             goals.append((f"new connections per second / {name}", f"≥ {factor:.2f}", ratio, factor))
-    rows = [(what, goal, f"{value:.2f}", _met(value >= bound)) for what, goal, value, bound in goals]
+    rows = [(what, goal, f"{value:.2f}", met(value >= bound)) for what, goal, value, bound in goals]
     added = ours.p50 - direct.p50
-    rows.append(("added time per new connection, p50", "≤ 0.50 ms", _milliseconds(added), _met(added <= 0.5e-3)))
+    rows.append(("added time per new connection, p50", "≤ 0.50 ms", _milliseconds(added), met(added <= 0.5e-3)))
     print_table("Goals", ("what", "goal", "measured", ""), rows)
-
-
-def _met(is_met: bool) -> str:  # noqa: FBT001 - one obvious argument
-    return "met" if is_met else "MISSED"
 
 
 def _gigabits(bytes_per_second: float) -> str:

@@ -31,12 +31,12 @@ class Peer:
     environment: dict[str, str] = field(default_factory=dict)
 
 
-def squid(directory: Path) -> Peer:
+def squid(directory: Path, address: str = "127.0.0.1:4000") -> Peer:
     """Debian's squid, a forward proxy."""
     root = from_debian("squid", "squid")
     shared = _found(root, "usr/share/squid")
     (directory / "squid.conf").write_text(f"""\
-http_port 127.0.0.1:4000
+http_port {address}
 dns_nameservers {RESOLVER}
 acl granted dstdomain {NAMES}
 acl granted_port port {ORIGIN_PORT}
@@ -63,7 +63,7 @@ unlinkd_program {_found(root, "usr/lib/squid/unlinkd")}
         version_of(program, "-v", environment=libraries),
         "CONNECT; the name in it is checked, the ClientHello is not looked at",
         [program, "-N", "-f", str(directory / "squid.conf")],
-        4000,
+        int(address.rpartition(":")[2]),
         connect_to=f"{{name}}:{ORIGIN_PORT}",
         environment=libraries,
     )

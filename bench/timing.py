@@ -51,3 +51,8 @@ def print_table(title: str, head: tuple[str, ...], rows: Sequence[tuple[str, ...
 def microseconds(seconds: float) -> str:
     """Write a duration in µs."""
     return f"{seconds * 1e6:.2f} µs"
+
+
+def met(is_met: bool) -> str:  # noqa: FBT001 - one obvious argument
+    """Say what became of a goal."""
+    return "met" if is_met else "MISSED"
