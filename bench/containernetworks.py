@@ -136,7 +136,7 @@ class ContainerArena(Arena):
         return self._found(name)
 
     def _make(self, name: str, isolation: Isolation) -> Listeners:
-        binds = tuple(Bind(Path(path), Path(path), writable=False) for path in _SEEN)
+        binds = tuple(Bind(Path(path).resolve(), Path(path), writable=False) for path in _SEEN)
         wanted = Wanted(image=BUSYBOX, binds=binds, isolation=isolation)
         try:
             return self._universe.gateway.call(self._backend.create, name, wanted)

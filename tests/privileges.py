@@ -7,6 +7,9 @@ from pathlib import Path
 
 from belljar.linux.namespaces import CLONE_NEWUSER, NetworkNamespace, unshare
 
+EVERY_ENGINE = os.environ.get("BELLJAR_TEST_ENGINES") == "all"
+"""Whether tests of containers are to be run on every engine, which takes a while."""
+
 
 @cache
 def missing() -> str | None:

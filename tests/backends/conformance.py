@@ -345,7 +345,8 @@ class Sealed(Conformance):
         assert run(backend, jar, "true").code == 0
 
     def test_an_agent_that_fights_back_is_paused_and_destroyed(self, backend, jar):
-        with started(backend, jar, "sh", "-c", "while :; do kill -9 -1; kill -STOP -1; echo .; done") as agent:
+        script = "exec 2>/dev/null; while :; do kill -9 -1; kill -STOP -1; echo .; done"
+        with started(backend, jar, "sh", "-c", script) as agent:
             assert agent.read()
             backend.pause(jar)
             while not agent.is_silent():  # what it had said before

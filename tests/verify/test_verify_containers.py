@@ -13,6 +13,7 @@ import pytest
 from belljar.backends.containers.toolbox import default_cache, open_toolbox
 from belljar.verify.catalogue import OUT_OF_SCOPE
 from belljar.verify.probes.kit import PROBES
+from tests import privileges
 from tests.engines import Engine, users
 from tests.verify.test_verify import OUTSIDE, ROOT
 
@@ -52,7 +53,10 @@ class Verifier:
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
 
 
-@pytest.fixture(params=["docker_engine-root", "docker_engine-user", "podman_engine-root", "rootless_engine-user"])
+SETTINGS = ["docker_engine-root", "docker_engine-user", "rootless_engine-user"]
+
+
+@pytest.fixture(params=[*SETTINGS, "podman_engine-root"] if privileges.EVERY_ENGINE else SETTINGS)
 def verifier(request, caches):
     engine, _, who = request.param.partition("-")
     return Verifier(request.getfixturevalue(engine), caches, root=who == "root")

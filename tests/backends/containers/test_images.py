@@ -14,6 +14,7 @@ import pytest
 from belljar.backends.containers.backend import ContainerBackend
 from belljar.backends.containers.engine import Engine
 from belljar.backends.interface import MachineError, Wanted, WantedError
+from tests import privileges
 from tests.backends.conformance import Done, run
 from tests.backends.containers.conftest import PATIENCE, program, until
 from tests.engines import Directory, File, Link, busybox, images, make_image
@@ -57,7 +58,7 @@ RUNNING = {
 }
 
 
-@pytest.fixture(scope="module", params=["docker", "podman"])
+@pytest.fixture(scope="module", params=["docker", *(["podman"] if privileges.EVERY_ENGINE else [])])
 def engine(request):
     """Both, unless a test has enough of one."""
     return request.getfixturevalue(f"{request.param}_engine")

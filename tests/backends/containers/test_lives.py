@@ -28,7 +28,7 @@ from tests.engines import BUSYBOX
 from tests.engines.api import ApiError
 from tests.universe import Universe, addresses
 
-MANY = int(os.environ.get("BELLJAR_CONTAINERS", "50"))
+MANY = int(os.environ.get("BELLJAR_CONTAINERS", "20"))
 
 TRYING = f"""
 echo ready

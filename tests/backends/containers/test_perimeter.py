@@ -178,7 +178,7 @@ def places():
     shutil.rmtree(path)
 
 
-@pytest.fixture(scope="module", params=["docker", "podman"])
+@pytest.fixture(scope="module", params=["docker", *(["podman"] if privileges.EVERY_ENGINE else [])])
 def whole_world(request, privileged, places):
     if reason := privileges.missing_for_engines():
         pytest.skip(reason)
