@@ -18,7 +18,8 @@ STATIC = {
     "mypy": ["mypy"],
     "imports": ["lint-imports", "--no-cache"],
 }
-TESTS = ["pytest", "-q", "-n", str(min(os.cpu_count() or 1, 4)), f"--junitxml={REPORT}"]
+WORKERS = min((os.cpu_count() or 1) + 1, 4)  # one more than there are processors: some wait for container engines
+TESTS = ["pytest", "-q", "-n", str(WORKERS), f"--junitxml={REPORT}"]
 
 
 class Result(NamedTuple):

@@ -80,7 +80,11 @@ def _with_busybox(start: str) -> Iterator[Any]:
         yield engine
 
 
-@pytest.fixture(params=["docker_engine", *(["podman_engine"] if privileges.EVERY_ENGINE else []), "rootless_engine"])
+PODMAN = ["podman_engine"] if privileges.EVERY_ENGINE else []
+"""As root it has little that it has not as a user."""
+
+
+@pytest.fixture(params=["docker_engine", *PODMAN, "rootless_engine"])
 def engine(request):
-    """Each of the engines in turn. Podman as root has little that Podman as a user has not."""
+    """Each of the engines in turn."""
     return request.getfixturevalue(request.param)

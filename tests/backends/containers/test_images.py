@@ -64,8 +64,15 @@ def engine(request):
     return request.getfixturevalue(f"{request.param}_engine")
 
 
+BOTH_WAYS = [
+    pytest.param(odd, read_only, id=f"{name}-{'read-only' if read_only else 'writable'}")
+    for name, odd in RUNNING.items()
+    for read_only in (False, True)
+]
+IN_TURN = [both[number % 2] for number, both in enumerate(zip(BOTH_WAYS[::2], BOTH_WAYS[1::2], strict=True))]
+"""One image as it is, the next with files that cannot be changed."""
+
 on_docker = pytest.mark.parametrize("engine", ["docker"], indirect=True)
-on_podman = pytest.mark.parametrize("engine", ["podman"], indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -131,10 +138,8 @@ tail -n +3 /proc/net/dev | cut -d: -f1
 
 
 class TestOddImages:
-    @pytest.mark.parametrize("odd", RUNNING.values(), ids=RUNNING.keys())
-    def test_are_sealed_and_run(self, engine, make, odd):
-        """On one engine as they are, on the other with files that cannot be changed."""
-        read_only = engine.kind == "podman"
+    @pytest.mark.parametrize(("odd", "read_only"), BOTH_WAYS if privileges.EVERY_ENGINE else IN_TURN)
+    def test_are_sealed_and_run(self, make, odd, read_only):
         jar = make(odd.files, odd.config, read_only=read_only)
         done = jar.run("sh", "-c", LOOK)
         writable = 1 if read_only and odd.workdir != "/workspace" else 2
@@ -172,13 +177,13 @@ class TestOddImages:
         with pytest.raises(WantedError, match="variables are too long"):
             jar.run("true")
 
-    @on_podman
+    @on_docker
     def test_for_other_processors(self, make, monkeypatch):
         monkeypatch.setattr(images, "uname", lambda: SimpleNamespace(machine="s390x"))
         with pytest.raises(WantedError, match="s390x"):
             make(FILES)
 
-    @on_podman
+    @on_docker
     def test_whose_program_cannot_be_run(self, make):
         jar = make({**FILES, "entry": File(b"#!/bin/sh\n", 0o644)})
         assert jar.run("/entry").code == 126
