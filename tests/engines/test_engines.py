@@ -14,7 +14,7 @@ from tests import privileges
 from tests.engines import BUSYBOX, Engine, busybox, make_image, start_docker, start_podman, start_rootless_podman
 from tests.engines.api import PATIENCE
 
-STARTS = [start_docker, *([start_podman] if privileges.EVERY_ENGINE else []), start_rootless_podman]
+STARTS = [start_docker, *([start_podman, start_rootless_podman] if privileges.EVERY_ENGINE else [])]
 LASTING = ["sleep", "100000"]
 
 

@@ -27,6 +27,7 @@ from belljar.backends.containers.processes import ContainerProcess, start
 from belljar.backends.containers.streaming import UNREAD
 from belljar.backends.interface import LostError, Streams
 from belljar.linux.lives import has_ended
+from tests import privileges
 from tests.engines import BUSYBOX, busybox, make_image, start_docker, start_podman
 
 PATIENCE = 60
@@ -72,6 +73,12 @@ class Container(NamedTuple):
 
     def remove(self) -> None:
         self.engine.delete(f"/containers/{self.name}", force=True)
+
+
+@pytest.fixture(params=["docker_engine", *(["podman_engine", "rootless_engine"] if privileges.EVERY_ENGINE else [])])
+def engine(request):
+    """Docker; or each of the engines in turn."""
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ import pytest
 from belljar.backends.containers.engine import Engine as EngineClient
 from belljar.backends.containers.images import find_image
 from belljar.backends.interface import WantedError
+from tests import privileges
 from tests.backends.containers.conftest import PATIENCE, Cli, open_cli, program
 from tests.engines import BUSYBOX, busybox, make_image
 from tests.universe import Contact, addresses
@@ -43,7 +44,10 @@ class Agent:
         return "".join(said).removesuffix("\n")
 
 
-@pytest.fixture(scope="module", params=["docker_as_root", "docker_as_user", "rootless_podman"])
+ROOT = ["docker_as_root"] if privileges.EVERY_ENGINE else []
+
+
+@pytest.fixture(scope="module", params=[*ROOT, "docker_as_user", "rootless_podman"])
 def whole_agent(request, whole_universe, cache) -> Iterator[Agent]:
     """An agent for many tests: a sandbox takes most of a second to make."""
     with open_cli(request.param, request, whole_universe, cache) as cli:
