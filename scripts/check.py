@@ -18,7 +18,7 @@ STATIC = {
     "mypy": ["mypy"],
     "imports": ["lint-imports", "--no-cache"],
 }
-WORKERS = min((os.cpu_count() or 1) + 1, 4)  # one more than there are processors: some wait for container engines
+WORKERS = min(2 * (os.cpu_count() or 1), 4)  # more than there are processors: many wait for container engines
 TESTS = ["pytest", "-q", "-n", str(WORKERS), f"--junitxml={REPORT}"]
 
 

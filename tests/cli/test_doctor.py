@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import privileges
+
 BELLJAR = str(Path(sys.executable).parent / "belljar")
 NOWHERE = {"DOCKER_HOST": "unix:///none/docker.sock", "CONTAINER_HOST": "unix:///none/podman.sock"}
 
@@ -45,7 +47,7 @@ def test_the_local_backend_alone(privileged):
     assert done.returncode == 0
 
 
-@pytest.mark.parametrize("name", ["docker_engine", "rootless_engine"])
+@pytest.mark.parametrize("name", ["docker_engine", *(["rootless_engine"] if privileges.EVERY_ENGINE else [])])
 def test_an_engine_that_is_there(request, name):
     engine = request.getfixturevalue(name)
     variable = "DOCKER_HOST" if engine.kind == "docker" else "CONTAINER_HOST"

@@ -137,14 +137,14 @@ class _Launched:
 @contextmanager
 def _doors(launched: _Launched, network: Network | None) -> Iterator[Loop]:
     """Make the container, and have a gateway answer at its doors; take it away when all is over."""
-    loop = Loop()
+    loop, gateway = Loop(), None
     try:
         listeners = launched.create()
         gateway = serve(loop, network, listeners) if network is not None else None
         yield loop
+    finally:
         if gateway is not None:
             gateway.close_all()
-    finally:
         launched.kill()
 
 
