@@ -27,7 +27,7 @@ from tests.engines.images import BUSYBOX
 
 TRUE = "/bin/true"
 STEPS = ("create", "start", "seal", "command", "remove")
-HELPER_STEPS = ("helper: create", "helper: start", "helper: at work", "helper: remove")
+HELPER_STEPS = ("helper: create", "helper: start", "helper: at work")
 """What sealing consists of, where a helper does it."""
 
 Life = dict[str, float]
@@ -114,17 +114,16 @@ class Lives:
         self._backend.destroy("jar")
         start = next(call for call in calls if call.what == "POST start")
         moments = [began, start.began, start.ended, sealed, done, time.perf_counter()]
-        return _spans(STEPS, moments) | _helper([call for call in calls if call.began >= start.ended])
+        return _spans(STEPS, moments) | _helper([call for call in calls if call.began >= start.ended], sealed)
 
 
-def _helper(calls: list[Call]) -> Life:
-    """Return what it took to have a helper, if there was one."""
+def _helper(calls: list[Call], sealed: float) -> Life:
+    """Return what it took to have a helper, if there was one; the engine takes it away meanwhile."""
     kinds = {call.what: call for call in calls}
     if "POST create" not in kinds:
         return {}
-    create, start, removal = (kinds[what] for what in ("POST create", "POST start", "DELETE"))
-    moments = [create.began, start.began, start.ended, removal.began, removal.ended]
-    return _spans(HELPER_STEPS, moments)
+    create, start = (kinds[what] for what in ("POST create", "POST start"))
+    return _spans(HELPER_STEPS, [create.began, start.began, start.ended, sealed])
 
 
 def _spans(names: Sequence[str], moments: Sequence[float]) -> Life:
