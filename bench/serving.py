@@ -15,7 +15,7 @@ from belljar.client.syncsandbox import Running
 from bench import inside
 from bench.followers import Followers
 from bench.processes import family, memory
-from bench.timing import print_table
+from bench.timing import met, print_table
 from tests.control.machines import Machine
 from tests.universe import Universe
 from tests.universe.addresses import ECHO
@@ -132,9 +132,9 @@ def _bench_updates(client: Client, universe: Universe) -> Iterator[Row]:
     what = f"{UPDATES:,} updates while {GRANTED + CONTESTED} flows run"
     yield _timed(f"{what}: PUT to its answer, p50", median(samples))
     yield _timed(f"{what}: PUT to its answer, p99", _p99(samples))
-    yield (f"{what}: lost, of {GRANTED} granted ones", str(end["lost"]), "0", _met(end["lost"] == 0))
+    yield (f"{what}: lost, of {GRANTED} granted ones", str(end["lost"]), "0", met(end["lost"] == 0))
     tried = f"{end['sent']:,} messages sent, of which {len(arrived):,} arrived"
-    yield (f"{what}: bytes passed to a name while denied ({tried})", str(leaked * inside.STAMP), "0", _met(leaked == 0))
+    yield (f"{what}: bytes passed to a name while denied ({tried})", str(leaked * inside.STAMP), "0", met(leaked == 0))
 
 
 @contextmanager
@@ -185,7 +185,7 @@ def _bench_events(client: Client, machine: Machine) -> Iterator[Row]:
     yield (f"{what}: rate of denials", f"{len(delays) / FOLLOWERS / seconds:,.0f}/s", "", "")
     yield (f"{what}: delivered", f"{len(delays) / seconds:,.0f}/s", "", "")
     missing = expected - len(delays)
-    yield (f"{what}: missing of {expected:,}", f"{missing:,}", "0", _met(missing == 0))
+    yield (f"{what}: missing of {expected:,}", f"{missing:,}", "0", met(missing == 0))
     yield _timed(f"{what}: delay, p50", median(delays))
     yield _timed(f"{what}: delay, p99", _p99(delays))
 
@@ -248,8 +248,4 @@ def _p99(samples: list[float]) -> float:
 def _timed(what: str, seconds: float, goal: float | None = None) -> Row:
     if goal is None:
         return (what, f"{seconds * 1e3:.1f} ms", "", "")
-    return (what, f"{seconds * 1e3:.1f} ms", f"at most {goal * 1e3:.0f} ms", _met(seconds <= goal))
-
-
-def _met(is_met: bool) -> str:  # noqa: FBT001 - one obvious argument
-    return "met" if is_met else "MISSED"
+    return (what, f"{seconds * 1e3:.1f} ms", f"at most {goal * 1e3:.0f} ms", met(seconds <= goal))

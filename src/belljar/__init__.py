@@ -14,6 +14,6 @@ def __getattr__(name: str) -> Any:
     """Import the clients when they are asked for: every command imports this package, and few need them."""
     if name not in ("AsyncClient", "Client"):
         raise AttributeError(f"module 'belljar' has no attribute {name!r}")
-    from belljar import client  # noqa: PLC0415
+    from belljar import client  # noqa: PLC0415 - see above
 
     return getattr(client, name)
