@@ -2,6 +2,9 @@
 
 import os
 import sys
+import threading
+import warnings
+from typing import TextIO
 
 import click
 
@@ -12,6 +15,7 @@ from belljar.errors import BelljarError
 EXIT_ERROR = 2
 _STANDARD_ERROR = 2
 EXIT_INTERRUPTED = 130  # as shells report a program that Ctrl-C has ended; 1 would mean "denied"
+EXIT_UNREAD = 141  # as they report one whose output nobody reads any more
 
 
 @click.group(
@@ -47,6 +51,15 @@ def cli(context: click.Context) -> None:
 def main() -> None:
     """Run the command line; whatever goes wrong, the user sees a message and no traceback."""
     _open_missing_streams()
+    if not _is_debugged():
+        _keep_python_quiet()
+    try:
+        _run()
+    finally:
+        _flush()
+
+
+def _run() -> None:
     try:
         sys.exit(cli(prog_name="belljar", standalone_mode=False))
     except click.Abort:
@@ -57,15 +70,53 @@ def main() -> None:
     except BelljarError as error:
         click.echo(f"belljar: {error}", err=True)
         sys.exit(EXIT_ERROR)
+    except BrokenPipeError:
+        sys.exit(EXIT_UNREAD)
     except Exception as error:
-        if os.environ.get("BELLJAR_DEBUG"):
+        if _is_debugged():
             raise
-        click.echo(
-            f"belljar: internal error: {type(error).__name__}: {error}\n"
-            "Set BELLJAR_DEBUG=1 to see where it happened, and please report it.",
-            err=True,
-        )
+        _tell_of_bug(error)
         sys.exit(EXIT_ERROR)
+
+
+def _is_debugged() -> bool:
+    return bool(os.environ.get("BELLJAR_DEBUG"))
+
+
+def _tell_of_bug(error: BaseException | None) -> None:
+    click.echo(
+        f"belljar: internal error: {type(error).__name__}: {error}\n"
+        "Set BELLJAR_DEBUG=1 to see where it happened, and please report it.",
+        err=True,
+    )
+
+
+def _keep_python_quiet() -> None:
+    """Have Python itself print nothing, at its end neither: what a user is to know is said by us."""
+    warnings.simplefilter("ignore")
+    sys.unraisablehook = lambda _: None
+    threading.excepthook = lambda crash: _tell_of_bug(crash.exc_value)
+
+
+def _flush() -> None:
+    """Write out what is left. Python would do it later, and complain of a reader that is gone."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            _discard(stream)
+        except OSError as error:
+            _discard(stream)
+            if stream is sys.stdout:
+                click.echo(f"belljar: standard output cannot be written: {error.strerror}", err=True)
+                sys.exit(EXIT_ERROR)
+
+
+def _discard(stream: TextIO) -> None:
+    """Have what a stream still holds go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _open_missing_streams() -> None:

@@ -24,6 +24,8 @@ import select
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
+from functools import partial
+from pathlib import Path
 from types import coroutine
 from typing import Any, Final, Protocol
 
@@ -69,11 +71,12 @@ class Watch:
 class Task:
     """A coroutine on its way."""
 
-    __slots__ = ("_coroutine", "_loop", "_on_done", "_unwait", "done", "error", "result")
+    __slots__ = ("_coroutine", "_has_begun", "_loop", "_on_done", "_unwait", "done", "error", "result")
 
     def __init__(self, loop: "Loop", work: Coroutine[Any, Any, Any]) -> None:
         self._loop = loop
         self._coroutine = work
+        self._has_begun = False
         self._unwait: Callable[[], None] | None = None
         self._on_done: list[Callable[[], None]] = []
         self.done = False
@@ -85,8 +88,11 @@ class Task:
         self.throw(Cancelled())
 
     def throw(self, error: BaseException) -> None:
-        """Raise an error in the task where it waits."""
-        if not self.done:
+        """Raise an error in the task where it waits; one that has not begun never does."""
+        if not (self.done or self._has_begun):
+            self._coroutine.close()  # the loop may never turn again, and Python complains of what was never begun
+            self._finish(None, error)
+        elif not self.done:
             self._stop_waiting()
             self._loop.call_soon(lambda: self.throw_now(error))
 
@@ -114,6 +120,7 @@ class Task:
         if self.done:
             return
         previous, self._loop.current = self._loop.current, self
+        self._has_begun = True
         try:
             if error is None:
                 self._unwait = self._coroutine.send(None)
@@ -162,7 +169,7 @@ class Loop:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         self.current: Task | None = None
-        self.on_crash: Callable[[BaseException], None] = _log
+        self.on_crash: Callable[[BaseException], None] = partial(log_bug, "a bug in the gateway")
         self._epoll = select.epoll()
         self._watches: dict[int, Watch] = {}
         self._soon: deque[Callable[[], None]] = deque()
@@ -315,7 +322,19 @@ class Loop:
             self._soon.append(self._from_threads.popleft())
 
 
-def _log(error: BaseException) -> None:
+def log_bug(what: str, error: BaseException) -> None:
+    """Log a bug of ours: in one line, or with its traceback for whoever has asked for that."""
     import logging  # noqa: PLC0415 - it takes longer than starting a command should, and is hardly ever needed
 
-    logging.getLogger(__name__).error("a bug in the gateway", exc_info=error)
+    wants_traceback = bool(os.environ.get("BELLJAR_DEBUG"))
+    logging.getLogger("belljar").error(
+        "%s: %s", what, kind_and_place(error), exc_info=error if wants_traceback else None
+    )
+
+
+def kind_and_place(error: BaseException) -> str:
+    """Return what is known of an error but for its text, which may quote what a client has sent."""
+    import traceback  # noqa: PLC0415 - see above
+
+    places = traceback.extract_tb(error.__traceback__)[-1:]
+    return "".join([type(error).__name__, *(f" in {Path(at.filename).name}:{at.lineno}" for at in places)])

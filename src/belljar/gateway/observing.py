@@ -9,7 +9,6 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol
 
 from belljar.gateway import metrics as of
@@ -32,6 +31,7 @@ from belljar.gateway.events import (
     SandboxOpened,
     Transport,
 )
+from belljar.gateway.loop import kind_and_place, log_bug
 from belljar.gateway.metrics import Metric, Metrics
 from belljar.gateway.tokenbucket import TokenBucket
 from belljar.names import Address
@@ -200,10 +200,8 @@ class Observer:
         """A connection was reset because of a bug."""
         self._bugs[()] += 1
         if self._may_tell_denial():
-            import logging  # noqa: PLC0415 - it takes longer than starting a command should, and is hardly ever needed
-
-            logging.getLogger(__name__).error("a bug in the gateway, met by %s", self._sandbox, exc_info=error)
-            self._write(BugFound(_kind_and_place(error)))
+            log_bug(f"a bug in the gateway, met by {self._sandbox}", error)
+            self._write(BugFound(kind_and_place(error)))
 
     def limit_reached(self, limit: Limit) -> None:
         """Something was refused because of a limit."""
@@ -243,14 +241,6 @@ def _destination(flow: Flow) -> tuple[str | None, str | None, tuple[str, ...], i
 @lru_cache(_REMEMBERED_DESTINATIONS)
 def _shown(addresses: tuple[Address, ...]) -> tuple[str, ...]:
     return tuple(map(str, addresses[:_SHOWN_ADDRESSES]))
-
-
-def _kind_and_place(error: BaseException) -> str:
-    """Return what is known of an error but for its text, which may quote what a client has sent."""
-    import traceback  # noqa: PLC0415 - see above
-
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}"
 
 
 def _once_in_a_while() -> TokenBucket:

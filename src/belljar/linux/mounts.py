@@ -26,6 +26,7 @@ _MS_PRIVATE: Final = 1 << 18
 _MS_REC: Final = 1 << 14
 _MS_NOSUID: Final = 2
 _MS_NODEV: Final = 4
+_MS_NOEXEC: Final = 8
 _AT_FDCWD: Final = -100
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -50,6 +51,12 @@ def mount_tmpfs(target: Path) -> None:
     """Mount an empty file system that everybody can look into."""
     flags = ctypes.c_ulong(_MS_NOSUID | _MS_NODEV)
     _check(_libc.mount(b"tmpfs", os.fsencode(target), b"tmpfs", flags, b"mode=0755"), str(target))
+
+
+def mount_proc() -> None:
+    """Mount a /proc that shows the PID namespace of this process, over the one that is there. Raises OSError."""
+    flags = ctypes.c_ulong(_MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+    _check(_libc.mount(b"proc", b"/proc", b"proc", flags, None), "/proc")
 
 
 def copy_of(source: Path) -> int:

@@ -86,7 +86,7 @@ def view_of(spec: Spec, home: Path, files: Mapping[Path, bytes]) -> View:
         system=tuple(path for path in system if path.is_dir() and not path.is_symlink()),
         home=home,
         binds=(*_tools(home, spec.environment.get("PATH", "")), *project(spec), *checked(spec.binds, spec.workdir)),
-        files={_real(path): text.encode() for path, text in _FILES.items()} | dict(files),
+        files={path: text.encode() for path, text in _replaced()} | dict(files),
     )
 
 
@@ -158,6 +158,13 @@ def _tools(home: Path, search_path: str) -> Iterator[Bind]:
                     yield Bind(part.resolve(), part, writable=False)
 
 
-def _real(path: Path) -> Path:
-    """Return where a file of the system really is: /etc/resolv.conf is often a link into /run."""
-    return Path(os.path.realpath(path))
+def _replaced() -> Iterator[tuple[Path, str]]:
+    """Yield files of the system that others take the place of, where they really are: links may lead into /run.
+
+    One that is missing stays missing, as in many an image: nothing can be put into a read-only directory, and without
+    the file programs do what ours tells them to.
+    """
+    for path, text in _FILES.items():
+        real = Path(os.path.realpath(path))
+        if real.exists() or not any(map(real.is_relative_to, SYSTEM)):
+            yield real, text

@@ -213,7 +213,7 @@ def test_a_directory_that_is_gone(cli: Cli) -> None:
 
 
 LACKS = {
-    "user namespaces": ("unshare -r", "echo 0 > /proc/sys/user/max_user_namespaces", "belljar doctor"),
+    "user namespaces": ("unshare -r", "echo 0 > /proc/sys/user/max_user_namespaces", "sysctl -w user.max"),
     "bubblewrap": ("unshare -m", "mount --bind /dev/null $(readlink -f /usr/bin/bwrap)", "apt-get install bubblewrap"),
     "nftables": ("unshare -m", "mount --bind /dev/null $(readlink -f /usr/sbin/nft)", "apt-get install nftables"),
     "a file system that shows other owners": ("unshare -m", "mkdir p && mount -t proc p p", "ext4"),

@@ -12,8 +12,7 @@ from belljar.sandbox.view import View
 
 _WALLS: Final = (
     "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
-    "--disable-userns", "--cap-drop", "ALL", "--hostname", "belljar",
-    "--clearenv",
+    "--disable-userns", "--cap-drop", "ALL", "--clearenv",
 )  # fmt: skip
 
 _SCRATCH: Final = {"/tmp": 4, "/var/tmp": 32, "/run": 64, "/dev/shm": 16}  # noqa: S108 - the sandbox's own

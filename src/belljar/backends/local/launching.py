@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from belljar.backends.local import staging
-from belljar.backends.local.staging import Plan
+from belljar.backends.local.staging import Lack, Plan
+from belljar.backends.local.surroundings import remedy
 from belljar.errors import BelljarError
 from belljar.gateway.listeners import Listeners
 from belljar.linux import cgroups
@@ -49,9 +50,14 @@ class Launched:
         """Tell the child who it is in its user namespace; then it can seal the others. Raises LaunchError."""
         identity = self._plan.identity
         self._expect(staging.UNSHARED)
-        _write(f"/proc/{self._process}/setgroups", "deny")
-        _write(f"/proc/{self._process}/uid_map", f"0 {identity.host_uid} 1")
-        _write(f"/proc/{self._process}/gid_map", f"0 {identity.host_gid} 1")
+        try:
+            _write(f"/proc/{self._process}/setgroups", "deny")
+            _write(f"/proc/{self._process}/uid_map", f"0 {identity.host_uid} 1")
+            _write(f"/proc/{self._process}/gid_map", f"0 {identity.host_gid} 1")
+        except OSError as error:
+            self.kill()
+            lack = Lack.ROOT if identity.is_stand_in else Lack.NAMESPACES
+            raise LaunchError(_with_remedy(f"the kernel lets nobody be in a user namespace: {error}", lack)) from error
         self._channel.send(staging.MAPPED)
 
     def settle(self) -> None:
@@ -96,7 +102,7 @@ class Launched:
         news = [json.loads(line) for line in self._status]
         self.close()
         if not any("exit-code" in item for item in news) and os.WIFEXITED(ended):
-            raise LaunchError("bubblewrap could not make the sandbox; what it said is above")
+            raise bubblewrap_failed("; what it said is above")
         return os.waitstatus_to_exitcode(ended) if os.WIFEXITED(ended) else 128 + os.WTERMSIG(ended)
 
     def close(self) -> None:
@@ -119,11 +125,13 @@ class Launched:
 
     def _failed(self) -> LaunchError:
         with os.fdopen(self._failures) as failures:
-            why = failures.read()
+            lack, _, why = failures.read().partition(staging.END_OF_LACK)
         os.waitpid(self._process, 0)
         self._has_ended = True
         self.close()
-        return LaunchError(why or "the sandbox's first process ended before the sandbox was made")
+        if not why:
+            return bubblewrap_failed("; what it said is above")
+        return LaunchError(_with_remedy(why, Lack(lack)) if lack else why)
 
 
 def launch(plan: Plan) -> Launched:
@@ -142,6 +150,15 @@ def launch(plan: Plan) -> Launched:
     os.close(failed)
     os.close(told)
     return Launched(plan, process, ours, failures, status)
+
+
+def bubblewrap_failed(said: str) -> LaunchError:
+    """Return the error for a sandbox that bubblewrap has given up."""
+    return LaunchError(_with_remedy(f"bubblewrap could not make the sandbox{said}", Lack.MOUNTS))
+
+
+def _with_remedy(complaint: str, lack: Lack) -> str:
+    return f"{complaint}\n{remedy(lack)}"
 
 
 def _children(process: int) -> list[int]:

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple, Self
 
 from belljar.backends.interface import Isolation, LostError, MachineError, Wanted, WantedError
 from belljar.backends.local.identity import account_files, choose
-from belljar.backends.local.launching import Launched, LaunchError, launch
+from belljar.backends.local.launching import Launched, LaunchError, bubblewrap_failed, launch
 from belljar.backends.local.limiting import LimitError, enforce
 from belljar.backends.local.records import Record, Records
-from belljar.backends.local.staging import Plan
+from belljar.backends.local.staging import Plan, StagingError, check_proc
 from belljar.gateway.listeners import Listeners
 from belljar.linux import cgroups
 from belljar.linux.freezing import make_freezable
@@ -45,11 +45,12 @@ def make(records: Records, sandbox: str, wanted: Wanted) -> Listeners:
             raise WantedError(f"{shown} has to do with the state of all sandboxes, and no agent may see that")
     directory = records.begin(sandbox)
     try:
+        check_proc()
         return _Making(records, sandbox, wanted, directory).make()
     except (ViewError, LimitError) as error:
         records.remove(sandbox)
         raise WantedError(str(error)) from error
-    except (LaunchError, OSError) as error:
+    except (LaunchError, StagingError, OSError) as error:
         records.remove(sandbox)
         raise MachineError(str(error)) from error
 
@@ -159,4 +160,4 @@ def _moved(view: View, scratch: Path) -> View:
 def _wait_for_first_process(ready: int, last_words: int) -> None:
     if not os.read(ready, 1):
         why = os.pread(last_words, 4096, 0).decode(errors="replace").strip()
-        raise LaunchError(f"bubblewrap could not make the sandbox: {why}")
+        raise bubblewrap_failed(f": {why}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from belljar.backends.findings import Finding
+from belljar.backends.local import surroundings
 from belljar.linux.cgroups import Group, NoControllerError
 from belljar.linux.programs import ProgramMissingError, find
 from belljar.linux.seccomp import UnknownArchitectureError, program
@@ -14,21 +15,17 @@ from belljar.linux.seccomp import UnknownArchitectureError, program
 _PROGRAMS: Final = {"bwrap": "bubblewrap", "nft": "nftables", "ip": "iproute2"}
 _LEAST_BUBBLEWRAP: Final = (0, 8)
 
-_SETTINGS: Final = {
-    "kernel.apparmor_restrict_unprivileged_userns": "0",
-    "kernel.unprivileged_userns_clone": "1",
-}
-"""Settings by which distributions keep user namespaces from ordinary users, and the values that allow them."""
-
 
 def findings(trial: Callable[[], str | None]) -> Iterator[Finding]:
     """Look at everything; `trial` makes a sandbox and returns why that did not work."""
     yield from map(_program, _PROGRAMS)
     yield _system_call_filter()
     yield from _settings()
+    yield from _container()
     yield _limits()
-    failure = trial()
-    yield Finding("a sandbox", failure is None, failure or "was made, sealed, and gone again")
+    failure, _, remedy = (trial() or "").partition("\n")
+    detail = failure or "was made, sealed, and gone again"
+    yield Finding("a sandbox", not failure, detail, " ".join(remedy.splitlines()))
 
 
 def _program(name: str) -> Finding:
@@ -57,15 +54,25 @@ def _system_call_filter() -> Finding:
 
 
 def _settings() -> Iterator[Finding]:
-    for name, value in _SETTINGS.items():
-        path = Path("/proc/sys") / name.replace(".", "/")
-        if path.exists():
-            found = path.read_text().strip()
-            remedy = f"sudo sysctl -w {name}={value}   (and in /etc/sysctl.d to keep it)"
-            # With a profile of its own, bubblewrap may do what the setting keeps from others; the trial tells.
-            yield Finding(name, found == value, f"is {found}", remedy, needed=False)
-    most = Path("/proc/sys/user/max_user_namespaces").read_text().strip()
-    yield Finding("user namespaces", most != "0", f"at most {most}", "sudo sysctl -w user.max_user_namespaces=10000")
+    for name, command in surroundings.closed_settings():
+        # With a profile of its own, a program may do what the setting keeps from others; the trial tells.
+        yield Finding(
+            name, holds=False, detail="keeps user namespaces from ordinary users", remedy=command, needed=False
+        )
+    try:
+        most = Path("/proc/sys/user/max_user_namespaces").read_text().strip()
+    except OSError as error:
+        most = f"unknown: {error.strerror}"
+    yield Finding("user namespaces", most != "0", f"at most {most}", surroundings.MOST_NAMESPACES)
+
+
+def _container() -> Iterator[Finding]:
+    """Tell of a container around us: whether it leaves enough, the trial tells, and what to ask for otherwise."""
+    if around := surroundings.engine():
+        filtered = "a system call filter" if surroundings.is_filtered() else "no system call filter"
+        profile = surroundings.profile()
+        confined = f"the AppArmor profile {profile}" if profile else "no AppArmor profile"
+        yield Finding("container", holds=True, detail=f"of {around.name}, with {filtered} and {confined}")
 
 
 def _limits() -> Finding:

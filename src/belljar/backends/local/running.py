@@ -11,7 +11,7 @@ from belljar.backends.local.doors import Doors, can_change_our_modules
 from belljar.backends.local.identity import account_files, choose
 from belljar.backends.local.launching import launch
 from belljar.backends.local.limiting import enforce
-from belljar.backends.local.staging import Plan
+from belljar.backends.local.staging import Plan, check_proc
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop
 from belljar.linux.memorykills import MemoryWatch
@@ -27,8 +27,10 @@ from belljar.sandbox.view import view_of
 def run(spec: Spec, network: Network | None, files: dict[Path, bytes], *, timeout: float | None = None) -> Outcome:
     """Run a command to its end. Without `network` it has the host's.
 
-    For a process without threads. Raises LaunchError, ViewError, ArmingError: then the command has not been started.
+    For a process without threads. Raises LaunchError, StagingError, ViewError, ArmingError, and then
+    the command has not been started.
     """
+    check_proc()
     identity, home = choose(), home_inside(os.environ)
     view = view_of(spec, home, files | account_files(identity, home))
     terminal = Terminal()

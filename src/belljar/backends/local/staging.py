@@ -10,7 +10,8 @@ root.
 
 Before it waits, the child hands over to a sibling, the first process of a PID namespace around bubblewrap's. What an
 agent can get hold of, bubblewrap's init included, can be told to survive; but not the end of the namespace around it.
-So when that sibling has ended, by whatever cause, nothing that was inside is left.
+So when that sibling has ended, by whatever cause, nothing that was inside is left. It mounts a /proc of that namespace:
+bubblewrap looks itself up there, and in the caller's it would find somebody else, or nobody.
 
 If the parent dies, the child reads the end of the channel, or is killed by the kernel. If the child fails, it writes
 why to a pipe that closes by itself when bubblewrap takes over.
@@ -28,9 +29,10 @@ import signal
 import socket
 import stat
 import termios
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -39,7 +41,7 @@ from belljar.backends.local.identity import Identity
 from belljar.errors import BelljarError
 from belljar.linux import mounts
 from belljar.linux.descriptors import send_sockets
-from belljar.linux.namespaces import CLONE_NEWNET, CLONE_NEWPID, CLONE_NEWUSER, unshare
+from belljar.linux.namespaces import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS, unshare
 from belljar.linux.processes import fork_sibling, get_signal_when_parent_dies, restore_signals
 from belljar.linux.programs import ProgramMissingError, find
 from belljar.sandbox.arming import arm_here
@@ -50,6 +52,9 @@ UNSHARED: Final = b"u"
 MAPPED: Final = b"m"
 GO: Final = b"g"
 
+END_OF_LACK: Final = "\0"
+"""Between what is lacking and the sentence about it, in what the child says of a failure."""
+
 EXIT_FAILED: Final = 125
 
 MOST_PROCESSES: Final = 4096
@@ -59,8 +64,22 @@ _STANDARD_ERROR: Final = 2
 _STAGE: Final = Path("/sys")  # any directory that is always there; only we see what we mount on it
 
 
+class Lack(StrEnum):
+    """What the kernel withholds. Who can give it, the parent finds out (`surroundings`)."""
+
+    NAMESPACES = "namespaces"
+    MOUNTS = "mounts"
+    PROC = "proc"
+    ROOT = "root"
+    """Root's rights: its sandboxes take more than an ordinary user's."""
+
+
 class StagingError(BelljarError):
     """The sandbox could not be made."""
+
+    def __init__(self, text: str, lack: Lack | None = None) -> None:
+        super().__init__(text)
+        self.lack = lack
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +103,28 @@ class Plan:
     """Whether it lives on without us; its command is then its first process."""
 
 
+def check_proc() -> None:
+    """Make sure that /proc shows us: we write to processes' files there by their numbers. Raises StagingError."""
+    try:
+        shown = Path("/proc/self").readlink()
+    except OSError as error:
+        raise StagingError(f"/proc is not there: {error.strerror}\nMount it: mount -t proc proc /proc") from error
+    if str(shown) != str(os.getpid()):
+        raise StagingError(
+            "/proc is that of another PID namespace, and shows other processes under our numbers\n"
+            "Mount our own: mount -t proc proc /proc (`unshare` does it with --mount-proc)"
+        )
+
+
 def run(plan: Plan, channel: socket.socket, failures: int, status: int) -> NoReturn:
     """Become the sandbox. Bubblewrap writes to `status` how it goes."""
     try:
         _become(plan, channel, status)
     except BelljarError as error:
-        os.write(failures, str(error).encode())
+        lack = error.lack if isinstance(error, StagingError) else None
+        os.write(failures, f"{lack or ''}{END_OF_LACK}{error}".encode())
     except Exception as error:  # noqa: BLE001 - the parent tells the user
-        os.write(failures, f"the sandbox could not be made: {type(error).__name__}: {error}".encode())
+        os.write(failures, f"{END_OF_LACK}the sandbox could not be made: {type(error).__name__}: {error}".encode())
     finally:
         os._exit(EXIT_FAILED)
 
@@ -102,17 +135,21 @@ def _become(plan: Plan, channel: socket.socket, status: int) -> None:
     if plan.identity.is_stand_in:
         os.setgroups([])  # root's groups would open to the stand-in what they open to root
     source = _stage(plan) if plan.identity.is_stand_in else None
-    _move_to_new_namespaces(CLONE_NEWUSER | (CLONE_NEWNET if plan.sealed else 0))
+    _move_to_new_namespaces(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWUTS | (CLONE_NEWNET if plan.sealed else 0))
     channel.send(UNSHARED)
     _wait_for(channel, MAPPED)
     os.setresgid(0, 0, 0)
     os.setresuid(0, 0, 0)
+    with suppress(PermissionError):  # Podman's filter keeps the call from everybody: a container's name may be seen
+        socket.sethostname("belljar")
     source = source or _stage(plan)
     listeners = arm_here(udp=plan.udp) if plan.sealed else None
     _hand_over_to_first_process()
     if not plan.outlives_maker:
         get_signal_when_parent_dies(signal.SIGKILL)
     channel.send(os.fsencode(Path("/proc/self").readlink()))  # who we are to our parent, in whose namespace /proc is
+    with _needed(Lack.PROC, "the kernel mounts no /proc for a sandbox"):
+        mounts.mount_proc()
     if listeners is not None:
         with closing(listeners):
             send_sockets(channel, listeners.groups())
@@ -135,13 +172,16 @@ def _bubblewrap() -> str:
 
 
 def _move_to_new_namespaces(kinds: int) -> None:
-    try:
+    with _needed(Lack.NAMESPACES, "the kernel makes no user namespace for us"):
         unshare(kinds)
+
+
+@contextmanager
+def _needed(lack: Lack, complaint: str) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise StagingError(
-            f"the kernel makes no user namespace for us: {error.strerror}\n"
-            "`belljar doctor` tells what mends that. In a sandbox there are none: no sandbox can be made in another."
-        ) from error
+        raise StagingError(f"{complaint}: {error.strerror}", lack) from error
 
 
 def _wait_for(channel: socket.socket, word: bytes) -> None:
@@ -159,11 +199,14 @@ def _hand_over_to_first_process() -> None:
 
 def _stage(plan: Plan) -> Callable[[Bind], Path]:
     """Mount what is seen inside at a place of our own; return where that is."""
-    mounts.enter_private_mount_namespace()
+    lack = Lack.ROOT if plan.identity.is_stand_in else Lack.MOUNTS
+    with _needed(lack, "the kernel lets us mount nothing"):
+        mounts.enter_private_mount_namespace()
     copies = {bind: _copy(bind) for bind in plan.view.binds}  # before anything is hidden by what we mount
     if plan.identity.is_stand_in:
         _make_owner(plan.identity, copies)
-    mounts.mount_tmpfs(_STAGE)
+    with _needed(lack, "the kernel lets us mount nothing"):
+        mounts.mount_tmpfs(_STAGE)
     staged: dict[Bind, Path] = {}
     for bind, copy in copies.items():
         place = staged[bind] = _STAGE / str(len(staged))

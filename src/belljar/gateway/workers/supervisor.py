@@ -7,7 +7,6 @@ The supervisor has a thread of its own. It starts the workers, in the network na
 `Workers`, and the kernel ends them with it.
 """
 
-import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -18,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, Self
 from belljar.gateway.audit import AuditLog, keep_flushed
 from belljar.gateway.jar import Limits
 from belljar.gateway.listeners import Listeners
-from belljar.gateway.loop import Loop, Task
+from belljar.gateway.loop import Loop, Task, log_bug
 from belljar.gateway.metrics import merge
 from belljar.gateway.observing import Denial
 from belljar.gateway.settings import DEFAULTS, Settings
@@ -193,7 +192,7 @@ class Workers:
 
     def _crash(self, error: BaseException) -> None:
         """Close everything: who cannot keep workers alive cannot promise anything about sandboxes."""
-        logging.getLogger(__name__).error("a bug in the supervisor", exc_info=error)
+        log_bug("a bug in the supervisor", error)
         self._stop()
 
     def _open(self, kept: Kept, done: Future[Any]) -> None:

@@ -1,0 +1,104 @@
+"""Local sandboxes in a PID namespace that is not the machine's first, as in any container.
+
+Part of the local suite is run there, by an init that reaps. With BELLJAR_TEST_NESTED=all, the whole of it is.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from belljar.backends.local import staging
+from belljar.backends.local.identity import choose
+from belljar.backends.local.launching import launch
+from belljar.sandbox.spec import Spec
+from belljar.sandbox.view import view_of
+
+ROOT = Path(__file__).parents[3]
+NESTED = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", '"$@" & wait $!', "sh")
+OUTER_PROC = ("unshare", "--pid", "--fork", "--kill-child")
+BELLJAR = (sys.executable, "-m", "belljar")
+
+LOCAL, VERIFY = "tests/backends/local", "tests/verify/test_verify.py"
+TELLING = (
+    f"{LOCAL}/test_run.py::test_the_exit_code_and_the_streams_are_the_commands_own",
+    f"{LOCAL}/test_run.py::test_an_allowed_name_is_reached_and_nothing_else",
+    f"{LOCAL}/test_run.py::test_no_capability_no_new_privileges_a_filter",
+    f"{LOCAL}/test_backend.py::TestLocal::test_output_and_exit_code_are_the_commands",
+    f"{LOCAL}/test_backend.py::TestLocal::test_a_paused_sandbox_does_nothing",
+    f"{LOCAL}/test_backend.py::TestLocal::test_sandboxes_and_commands_outlive_the_backend",
+    f"{VERIFY}::test_everything_holds",
+)
+WHOLE = (LOCAL, VERIFY, "--deselect", f"{LOCAL}/test_nested.py")
+CHOSEN = WHOLE if os.environ.get("BELLJAR_TEST_NESTED") == "all" else TELLING
+
+
+def run(*words: str, cwd: Path, inside: tuple[str, ...] = NESTED) -> "subprocess.CompletedProcess[str]":
+    environment = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/nonexistent"}
+    return subprocess.run([*inside, *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_local_suite(privileged):
+    done = run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *CHOSEN, cwd=ROOT)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr
+
+
+def test_only_its_own_processes_are_seen(privileged, tmp_path):
+    done = run(*BELLJAR, "run", "--", "sh", "-c", "echo /proc/[0-9]*; cat /proc/1/comm", cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("/proc/1 /proc/2\nbwrap\n", "")
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_bubblewrap_tells_of_the_sandbox_and_of_nobody_else(privileged, tmp_path, sealed):
+    """It looks for itself in /proc by the number that it has, and that must be its own there."""
+    spec = Spec(("sleep", "infinity"), tmp_path, {"PATH": "/usr/bin:/bin"})
+    null = os.open("/dev/null", os.O_RDWR)
+    plan = staging.Plan(
+        spec, view_of(spec, Path("/nonexistent"), {}), choose(), (null, null, 2), sealed=sealed, udp=False
+    )
+    launched = launch(plan)
+    launched.identify()
+    launched.settle()
+    launched._channel.send(staging.GO)
+    told = json.loads(launched._status.readline())
+    _, first = launched.processes()
+    seen = {name: Path(f"/proc/{first}/ns/{name}").stat().st_ino for name in ("pid", "mnt", "ipc", "uts", "cgroup")}
+    launched.kill()
+    launched.close()
+    os.close(null)
+    if launched.listeners is not None:
+        launched.listeners.close()
+    assert {name: told[f"{name}-namespace"] for name in seen} == seen
+
+
+@pytest.mark.parametrize(
+    ("inside", "said"),
+    [
+        (OUTER_PROC, "/proc is that of another PID namespace"),
+        (("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"), "/proc is not there"),
+    ],
+)
+def test_without_a_proc_of_ours_nothing_starts(privileged, tmp_path, inside, said):
+    done = run(*BELLJAR, "run", "--", "echo", "started", cwd=tmp_path, inside=inside)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert said in done.stderr
+    assert "mount -t proc proc /proc" in done.stderr
+
+
+COVERED = "mount --bind /dev/null /proc/kmsg"
+
+
+@pytest.mark.parametrize("who", [["unshare", "--user", "--map-root-user", "--mount"], ["unshare", "--mount"]])
+def test_what_containers_cover_in_proc_is_asked_for(privileged, tmp_path, who):
+    """A /proc of the container's own would show all that runs there, so there is no sandbox."""
+    inside = (*who, "sh", "-c", f'{COVERED} && exec "$@"', "sh")
+    done = run(*BELLJAR, "run", "--", "echo", "started", cwd=tmp_path, inside=inside)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "the kernel mounts no /proc for a sandbox: Operation not permitted" in done.stderr
+    assert "Parts of /proc are covered here" in done.stderr
+    told = run(*BELLJAR, "doctor", "--backend", "local", cwd=tmp_path, inside=inside)
+    assert told.returncode == 1
+    assert "Parts of /proc are covered here" in told.stdout
