@@ -164,6 +164,22 @@ class TestTasks:
         driver.run(boss())
         assert crashes == []
 
+    def test_a_task_that_is_cancelled_before_it_begins_never_does(self, driver, crashes):
+        """Whether or not the loop turns again: what is never begun, Python complains of."""
+        began = []
+
+        async def work() -> Any:
+            began.append("work")
+
+        task = driver.start(work())
+        coroutine = task._coroutine
+        task.cancel()
+        assert task.done
+        assert isinstance(task.error, Cancelled)
+        assert coroutine.cr_frame is None, "it is closed"
+        driver.settle()
+        assert (began, crashes) == ([], [])
+
     def test_a_cancelled_task_ends_where_it_waits(self, driver):
         trace = []
 

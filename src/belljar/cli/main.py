@@ -1,5 +1,6 @@
 """The `belljar` command, and the one place where an error becomes a message and an exit code."""
 
+import errno
 import os
 import sys
 import threading
@@ -15,7 +16,6 @@ from belljar.errors import BelljarError
 EXIT_ERROR = 2
 _STANDARD_ERROR = 2
 EXIT_INTERRUPTED = 130  # as shells report a program that Ctrl-C has ended; 1 would mean "denied"
-EXIT_UNREAD = 141  # as they report one whose output nobody reads any more
 
 
 @click.group(
@@ -70,12 +70,13 @@ def _run() -> None:
     except BelljarError as error:
         click.echo(f"belljar: {error}", err=True)
         sys.exit(EXIT_ERROR)
-    except BrokenPipeError:
-        sys.exit(EXIT_UNREAD)
     except Exception as error:
-        if _is_debugged():
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            _tell_of_full_disk(error)
+        elif _is_debugged():
             raise
-        _tell_of_bug(error)
+        else:
+            _tell_of_bug(error)
         sys.exit(EXIT_ERROR)
 
 
@@ -107,9 +108,13 @@ def _flush() -> None:
             _discard(stream)
         except OSError as error:
             _discard(stream)
-            if stream is sys.stdout:
-                click.echo(f"belljar: standard output cannot be written: {error.strerror}", err=True)
-                sys.exit(EXIT_ERROR)
+            _tell_of_full_disk(error)
+            sys.exit(EXIT_ERROR)
+
+
+def _tell_of_full_disk(error: OSError) -> None:
+    _discard(sys.stdout)  # which may be what cannot be written
+    click.echo(f"belljar: nothing more can be written: {error.strerror}", err=True)
 
 
 def _discard(stream: TextIO) -> None:
