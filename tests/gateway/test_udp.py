@@ -13,12 +13,13 @@ import pytest
 from belljar.gateway.audit import AuditLog
 from belljar.gateway.jar import Jar
 from belljar.gateway.proxyurl import parse_proxy
-from belljar.gateway.settings import Settings
+from belljar.gateway.settings import Exceptions, Settings
 from belljar.gateway.udpflow import ANSWERED_SECONDS, UNANSWERED_SECONDS
 from belljar.linux import nft
+from belljar.linux.programs import run
 from belljar.linux.transparent import make_transparent
 from tests.gateway.driving import open_descriptors
-from tests.gateway.serving import PATIENCE, Serving, policy
+from tests.gateway.serving import PATIENCE, Serving, eventually, policy
 from tests.universe import Sandbox, Universe
 from tests.universe.addresses import (
     BLACK_HOLE,
@@ -36,6 +37,7 @@ from tests.universe.addresses import (
     PUBLIC,
     PUBLIC_V6,
 )
+from tests.universe.zone import Manner, at
 
 INET, INET6, DATAGRAM = socket.AF_INET, socket.AF_INET6, socket.SOCK_DGRAM
 IP_FREEBIND = 15
@@ -349,6 +351,56 @@ def test_what_an_upstream_proxy_cannot_carry_does_not_go_past_it(universe):
     assert datagrams(universe) == set()
 
 
+@contextmanager
+def waiting_for_the_proxys_name(universe: Universe) -> Iterator[tuple[Bench, Sandbox, Jar, socket.socket]]:
+    """Have a flow to a name, with its addresses found and checked, wait for those of the upstream proxy."""
+    universe.zone["proxy.test"] = at(manner=Manner.SILENT)
+    settings = Settings(proxy=parse_proxy("http://proxy.test:3128"), exceptions=Exceptions(everything=True))
+    with (
+        at_work(universe, settings) as bench,
+        bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, jar),
+        client(sandbox, sandbox.look_up("v4.test")[0]) as made,
+    ):
+        made.send(b"a secret")
+        witness = universe.internet.witness
+        eventually(lambda: any(seen.what.startswith("proxy.test ") for seen in witness.of_kind("question")))
+        yield bench, sandbox, jar, made
+
+
+def test_a_policy_that_is_tightened_while_the_upstream_proxy_is_looked_for_has_the_last_word(universe):
+    """By its name alone the flow is still granted; by the addresses that were found it is not any more."""
+    with waiting_for_the_proxys_name(universe) as (bench, sandbox, jar, made):
+        tighter = policy(f"{ALLOW_ALL}\negress: {{denied_cidrs: [{PUBLIC}]}}", 2)
+        assert bench.serving.do(lambda: bench.serving.gateway.change_policy(jar.id, tighter)) == 0
+        universe.zone["proxy.test"] = at(OTHER_PUBLIC)
+        bench.advance(3)  # and so the name server is asked again
+        with pytest.raises(ConnectionRefusedError):
+            made.recv(9)
+        assert reasons(jar) == ["denied_cidr"]
+        assert (len(jar.flows), jar.udp_waiting_bytes) == (0, 0)
+        assert [(line["event"], line.get("how")) for line in bench.log()] == [
+            ("flow.denied", None),
+            ("flow.closed", "denied"),
+        ]
+        assert echoes(sandbox, PUBLIC_V6)
+    assert datagrams(universe) == {(PUBLIC_V6, ECHO)}
+
+
+def test_an_address_that_becomes_the_hosts_while_the_upstream_proxy_is_looked_for(universe):
+    with waiting_for_the_proxys_name(universe) as (bench, sandbox, jar, made):
+        universe.gateway.call(run, "ip", "address", "add", f"{PUBLIC}/32", "dev", "wire")
+        try:
+            universe.zone["proxy.test"] = at(OTHER_PUBLIC)
+            bench.advance(3)
+            with pytest.raises(ConnectionRefusedError):
+                made.recv(9)
+        finally:
+            universe.gateway.call(run, "ip", "address", "delete", f"{PUBLIC}/32", "dev", "wire")
+        assert reasons(jar) == ["reserved_address"]
+        assert universe.gateway.seen == []
+        assert echoes(sandbox, PUBLIC)
+
+
 # Where UDP stays inside.
 
 
@@ -520,8 +572,8 @@ def test_there_is_a_limit_to_what_waits(bench):
 
 
 def test_nothing_is_left_behind(bench):
-    with bench.sandbox(ALLOW_ALL, udp=True):
-        pass
+    with bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, _):
+        assert echoes(sandbox, PUBLIC)  # whoever has dialled once keeps the socket that the kernel is asked with
     before = open_descriptors()
     with bench.sandbox(DENYING, udp=True) as (sandbox, jar), ExitStack() as stack:
         for place in (PUBLIC, PUBLIC_V6, *sandbox.look_up("plain.test")):

@@ -4,6 +4,7 @@ import base64
 import json
 import select
 import socket
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
@@ -17,6 +18,7 @@ from belljar.gateway.proxyurl import UpstreamProxy
 from belljar.gateway.resolver import Resolver
 from belljar.gateway.settings import Settings, read_settings
 from belljar.gateway.upstreamproxy import UnenforceableError, Upstream
+from belljar.linux.programs import run
 from belljar.policy import to_name
 from tests.gateway.driving import Driver, nothing_left_behind
 from tests.gateway.serving import Serving, policy
@@ -25,6 +27,7 @@ from tests.universe.clients import fetch
 from tests.universe.zone import at
 
 PROXY = "198.51.100.80"
+LATE = "203.0.113.77"
 OPEN = f"http://{PROXY}:{addresses.PROXY}"
 NAMES_ONLY = f"http://{PROXY}:{addresses.PROXY_FOR_NAMES}"
 WITH_PASSWORD = f"http://%s@{PROXY}:{addresses.PROXY_WITH_PASSWORD}"
@@ -87,6 +90,16 @@ def told(log: Path, event: str) -> list[dict[str, Any]]:
     """Return the events of a kind that the audit log tells."""
     records = [json.loads(line) for line in log.read_text().splitlines()]
     return [record for record in records if record["event"] == event]
+
+
+@contextmanager
+def late_address(universe: Universe) -> Iterator[None]:
+    """Give the gateway's host another address, for the length of a block."""
+    universe.gateway.call(run, "ip", "address", "add", f"{LATE}/32", "dev", "wire")
+    try:
+        yield
+    finally:
+        universe.gateway.call(run, "ip", "address", "delete", f"{LATE}/32", "dev", "wire")
 
 
 class TestThroughTheProxy:
@@ -191,6 +204,24 @@ AIMED_AT_THE_PROXY = {
 
 class TestWhatIsDenied:
     """Beside what is allowed, and the proxy hears of that alone."""
+
+    @pytest.mark.parametrize("by", ["address", "name"])
+    def test_an_address_of_the_host_that_came_later(self, universe, behind, by):
+        """A proxy on the same host would get there."""
+        universe.zone["late.test"] = at(LATE)
+        text = f"mode: block-all\negress: {{allowed_domains: [v4.test, late.test], allowed_cidrs: [{LATE}]}}"
+        with behind(text, upstream_proxy=f"http://127.0.0.1:{addresses.PROXY}") as sandbox, late_address(universe):
+            assert page(sandbox, LATE if by == "address" else "late.test").startswith("HTTP/1.1 403 ")
+            assert universe.gateway.seen == []
+            assert page(sandbox) == OPENED
+        assert [seen.what for seen in universe.gateway.witness.of_kind("tunnel")] == [f"{addresses.PUBLIC}:80 200"]
+
+    def test_the_proxy_itself_at_an_address_of_the_host_that_came_later(self, universe, behind):
+        text = f"mode: block-all\nhost_ports: [{addresses.PROXY}]\negress: {{allowed_domains: [v4.test]}}"
+        with behind(text, upstream_proxy=f"http://{LATE}:{addresses.PROXY}") as sandbox, late_address(universe):
+            assert page(sandbox, "host.belljar.internal", addresses.PROXY).startswith("HTTP/1.1 403 ")
+            assert universe.gateway.seen == []
+            assert page(sandbox) == OPENED
 
     @pytest.mark.parametrize(
         "denied", ["private.test", "loopback.test", "metadata.test", "mixed.test", "nat64.test", "gateway.test"]

@@ -2,10 +2,15 @@
 
 The name is resolved here and nowhere else, the policy is asked again with what it resolved to, and an address that
 passed is what is dialled. Nothing that the client said about addresses plays a part, so there is nothing to rebind.
+
+Which addresses are the host's own changes while a gateway runs. So the kernel is asked (`linux.routes`) before an
+address is dialled, and once more when the connection is there and has carried nothing yet: an address that has become
+the host's own in between gets no byte. It is also asked where an upstream proxy is to dial, which may be on this host.
 """
 
+import socket
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final, Literal
 
 from belljar.gateway.jar import Jar
@@ -15,8 +20,10 @@ from belljar.gateway.resolver import Resolver
 from belljar.gateway.settings import DEFAULTS, Settings
 from belljar.gateway.streams import Stream
 from belljar.gateway.upstreamproxy import Upstream
+from belljar.linux.routes import Routes
 from belljar.names import Address
-from belljar.policy import Action, Flow, Reason, Verdict
+from belljar.policy import Action, Flow, Protocol, Reason, Verdict
+from belljar.policy.addresses import ends
 from belljar.policy.reserved import HOST_NAMES
 
 _HOST_ADDRESSES: Final = (IPv4Address("127.0.0.1"), IPv6Address("::1"))
@@ -36,10 +43,18 @@ class Dialler:
     def __init__(self, loop: Loop, resolver: Resolver, settings: Settings = DEFAULTS) -> None:
         self._loop = loop
         self._resolver = resolver
+        self._routes = Routes()
         self.upstream = Upstream(loop, resolver, settings)
 
+    def close(self) -> None:
+        """Release what is held between dials."""
+        self._routes.close()
+
     async def dial(self, jar: Jar, flow: Flow) -> tuple[Flow, Stream]:
-        """Return the flow with its addresses, and a connection to one of them. Raises DeniedError or OSError."""
+        """Return the flow with its addresses, and a connection to one of them. Raises DeniedError or OSError.
+
+        The flow has to be decided again before the connection is used: what it says is as new as the connection.
+        """
         port = flow.port
         if port is None:
             raise ValueError("a flow without a port cannot be dialled")
@@ -47,15 +62,47 @@ class Dialler:
         if flow.name in HOST_NAMES:
             return flow, await connect_any(self._loop, _HOST_ADDRESSES, port)
         with _Timed(self._loop, jar, "dial"):
-            return flow, await self.upstream.connect(flow, port)
+            stream = await self.upstream.connect(flow, port)
+        try:
+            return self.as_connected(flow, stream.socket), stream
+        except OSError:
+            stream.close()
+            raise
 
     async def addresses_for_datagrams(self, jar: Jar, flow: Flow) -> tuple[Flow, Sequence[Address]]:
-        """Return the flow with its addresses, and those that datagrams may go to. Raises DeniedError or OSError."""
+        """Return the flow with its addresses, and those that datagrams may go to. Raises DeniedError or OSError.
+
+        The flow has to be decided again when there is a socket that leads to one of them (`as_connected`).
+        """
         flow = await self._settle(jar, flow)
         direct = [address for address in flow.addresses if self.upstream.is_direct(flow.name, address)]
         if not direct:
             raise OSError("datagrams cannot go through the upstream proxy")
         return flow, direct
+
+    def as_connected(self, flow: Flow, connected: socket.socket) -> Flow:
+        """Return the flow with what the kernel says of it now that a socket is connected. Raises OSError.
+
+        A socket that leads to none of the flow's addresses is that of an upstream proxy, which may dial any of them.
+        """
+        try:
+            peer, source = ip_address(connected.getpeername()[0]), ip_address(connected.getsockname()[0])
+        except OSError:  # the connection has broken already
+            return self._with_own(flow, flow.addresses)
+        return self._with_own(flow, (peer,), source) if peer in flow.addresses else self._with_own(flow, flow.addresses)
+
+    def _with_own(self, flow: Flow, addresses: Sequence[Address], source: Address | None = None) -> Flow:
+        """Return the flow with those of the addresses that are the host's own at this moment. Raises OSError."""
+        protocol = socket.IPPROTO_UDP if flow.protocol is Protocol.UDP else socket.IPPROTO_TCP
+        port = flow.port or 0
+        own = tuple(address for address in addresses if self._is_own(address, protocol, port, source))
+        return flow._replace(own=own) if own else flow
+
+    def _is_own(self, address: Address, protocol: int, port: int, source: Address | None = None) -> bool:
+        for end in ends(address):
+            if self._routes.is_own(end, protocol, port, source if source and source.version == end.version else None):
+                return True
+        return False
 
     async def _settle(self, jar: Jar, flow: Flow) -> Flow:
         """Return the flow with its addresses, all of them checked. Raises DeniedError or OSError."""
@@ -66,17 +113,17 @@ class Dialler:
                 if not self.upstream.resolves(flow.name):
                     with _Timed(self._loop, jar, "resolve"):
                         flow = flow._replace(addresses=(await self._resolver.resolve(flow.name)).addresses)
+            flow = self._with_own(flow, flow.addresses)
             verdict = jar.decide(flow)
             if not verdict.allowed:
                 raise DeniedError(verdict)
         if self.upstream.has_proxy:
-            await self._keep_from_proxy(jar, flow)
+            await self._keep_from_proxy(flow)
         return flow
 
-    async def _keep_from_proxy(self, jar: Jar, flow: Flow) -> None:
+    async def _keep_from_proxy(self, flow: Flow) -> None:
         """Deny what would end at the upstream proxy, which goes wherever it is asked to."""
-        host_addresses = jar.policy.host_addresses if jar.policy is not None else ()
-        if await self.upstream.leads_to_proxy(flow, host_addresses):
+        if await self.upstream.leads_to_proxy(flow, self._is_own):
             culprit = "the upstream proxy, which is for the gateway alone"
             raise DeniedError(Verdict(Action.DENY, Reason.RESERVED_ADDRESS, None, flow, culprit))
 

@@ -67,6 +67,7 @@ class Gateway:
         """End everything."""
         for sandbox in list(self._served):
             self.close(sandbox)
+        self._dialler.close()
 
 
 class _Served:

@@ -2,7 +2,8 @@
 
 The flow is settled as a TCP connection's is: its name is resolved, every address checked, and the policy asked again.
 Datagrams wait meanwhile. The socket is then connected to a checked address, so that the kernel takes answers from there
-alone. The address is of the family that the client chose, if there is one: a client that tries both is not deceived.
+alone, and the policy of that moment has the last word before anything is sent. The address is of the family that the
+client chose, if there is one: a client that tries both is not deceived.
 
 Nobody tells when a flow is over. It ends when nothing has passed for some time, and sooner if nothing ever came back.
 """
@@ -13,10 +14,11 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
+from belljar.gateway.accounts import Account
 from belljar.gateway.dialing import DeniedError
 from belljar.gateway.door import Door
 from belljar.gateway.events import Ending
-from belljar.gateway.jar import Carried, LiveFlow
+from belljar.gateway.jar import Carried
 from belljar.gateway.origin import Endpoint
 from belljar.names import Address
 from belljar.policy import Flow, Verdict
@@ -62,8 +64,8 @@ class UdpFlow:
     def __init__(self, door: Door, client: Endpoint, asked: Endpoint, flow: Flow, answers: Answers) -> None:
         self._door, self._client, self._asked, self._answers = door, client, asked, answers
         self._last = door.loop.clock()
-        self._live = LiveFlow(
-            flow, self._last, lambda verdict: self._deny(verdict, "cut"), lambda: self.end("cut"), self._carried
+        self._account = Account(
+            door, flow, lambda verdict: self._deny(verdict, "cut"), lambda: self.end("cut"), self._carried
         )
         self._waiting: list[bytes] = []
         self._upstream: socket.socket | None = None
@@ -72,9 +74,6 @@ class UdpFlow:
         self._ended = False
         self.on_end: Callable[[], None] = _nothing
         self.on_denial: Callable[[Verdict], None] = _ignore
-        door.jar.flows.add(self._live)
-        if flow.name is not None:
-            door.jar.names.hold(flow.name)
         self._opening = door.loop.spawn(self._open())
         self._timer = door.loop.call_later(UNANSWERED_SECONDS, self._look_at_clock)
 
@@ -107,11 +106,11 @@ class UdpFlow:
         return waiting
 
     async def _open(self) -> None:
-        jar = self._door.jar
+        jar, dialler = self._door.jar, self._door.dialler
         try:
             with self._door.loop.timeout(jar.limits.dial_seconds):
-                self._live.flow, addresses = await self._door.dialler.addresses_for_datagrams(jar, self._live.flow)
-            self._connect(addresses)
+                flow, addresses = await dialler.addresses_for_datagrams(jar, self._account.flow)
+            self._connect(flow, addresses)
         except DeniedError as denied:
             self._deny(denied.verdict, "denied")
         except OSError as error:
@@ -119,14 +118,17 @@ class UdpFlow:
             self.end("failed")
             self._answers.refuse(self._asked, self._client)
 
-    def _connect(self, addresses: Sequence[Address]) -> None:
+    def _connect(self, flow: Flow, addresses: Sequence[Address]) -> None:
+        """Connect a socket, and let what waits pass, if the flow is still allowed. Raises DeniedError and OSError."""
         if self._ended:
             return
         own_family = self._asked.address.version
         nearest_first = sorted(addresses, key=lambda address: address.version != own_family)
         upstream = self._upstream = _connected(nearest_first, self._asked.port)
+        # By the policy of now, and where the address leads now: both may be others than before.
+        self._account.update(self._door.dialler.as_connected(flow, upstream))
         self._door.loop.watch(upstream).on_readable = self._receive
-        self._door.jar.observer.flow_allowed(self._door.jar.decide(self._live.flow))
+        self._account.tell_allowed()
         for data in self._stop_waiting():
             self.send(data)
 
@@ -171,21 +173,14 @@ class UdpFlow:
         if self._ended:
             return
         self._ended = True
-        jar, flow, loop = self._door.jar, self._live.flow, self._door.loop
-        jar.flows.discard(self._live)
-        if flow.name is not None:
-            jar.names.release(flow.name)
+        self._account.leave()
         self._stop_waiting()
         self._timer.cancel()
         self._opening.cancel()
         if self._upstream is not None:
-            loop.unwatch(self._upstream)
+            self._door.loop.unwatch(self._upstream)
             self._upstream.close()
-        measured = (*self._carried(), loop.clock() - self._live.started)
-        if how == "failed":
-            jar.observer.flow_failed(flow, *measured, str(self._error))
-        else:
-            jar.observer.flow_closed(flow, *measured, how)
+        self._account.tell_closed(how, self._carried(), self._error if how == "failed" else None)
         self.on_end()
 
     def _carried(self) -> Carried:

@@ -18,8 +18,9 @@ wherever it goes, without any policy; so no sandbox is connected to one of its a
 `host_ports` to one that runs on this machine.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable
 from functools import partial
+from socket import IPPROTO_TCP
 
 from belljar.errors import BelljarError
 from belljar.gateway.denials import describe
@@ -81,17 +82,21 @@ class Upstream:
             return True
         return name is not None and self._exceptions.cover_name(name)
 
-    async def leads_to_proxy(self, flow: Flow, host_addresses: Collection[Address]) -> bool:
-        """Tell whether a flow would end at the proxy itself. Raises OSError if that cannot be told."""
-        if self._proxy is None:
+    async def leads_to_proxy(self, flow: Flow, is_own: Callable[[Address, int, int], bool]) -> bool:
+        """Tell whether a flow would end at the proxy itself. Raises OSError if that cannot be told.
+
+        `is_own` tells whether an address is the host's own, for a protocol and a port.
+        """
+        proxy = self._proxy
+        if proxy is None:
             return False
-        if flow.name == self._proxy.host:
+        if flow.name == proxy.host:
             return True
-        if flow.name in HOST_NAMES and flow.port != self._proxy.port:
+        if flow.name in HOST_NAMES and flow.port != proxy.port:
             return False
-        proxies = {unwrap(address) for address in await self._addresses_of(self._proxy)}
+        proxies = {unwrap(address) for address in await self._addresses_of(proxy)}
         if flow.name in HOST_NAMES:
-            return any(address.is_loopback or address in host_addresses for address in proxies)
+            return any(address.is_loopback or is_own(address, IPPROTO_TCP, proxy.port) for address in proxies)
         return any(unwrap(address) in proxies for address in flow.addresses)
 
     async def connect(self, flow: Flow, port: int) -> Stream:

@@ -45,7 +45,10 @@ class CompiledPolicy:
     """The ranges that were granted by address, so that private addresses inside them are open."""
 
     host_addresses: frozenset[Address]
-    """The addresses of the machine that the gateway runs on: never granted, whatever their class."""
+    """The addresses of the machine that the gateway runs on: never granted, whatever their class.
+
+    As far as they were known by the time: those that come later, and whole ranges, are told by the flow (`Flow.own`).
+    """
 
 
 def compile_policy(

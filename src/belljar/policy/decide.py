@@ -68,7 +68,7 @@ def _closed_to_all(policy: CompiledPolicy, flow: Flow, classes: list[AddressClas
     for address, found in zip(flow.addresses, classes, strict=True):
         if found is AddressClass.NEVER:
             culprit = f"{unwrap(address)}, which is loopback, link-local, metadata or reserved and stays closed"
-        elif policy.host_addresses and unwrap(address) in policy.host_addresses:
+        elif address in flow.own or (policy.host_addresses and unwrap(address) in policy.host_addresses):
             culprit = f"{unwrap(address)}, an address of the host, whose services are opened by host_ports alone"
         else:
             continue

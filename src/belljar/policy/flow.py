@@ -29,6 +29,9 @@ class Flow(NamedTuple):
     claimed: str | None = None
     """The canonical name that the client gave in TLS or HTTP. It can narrow a grant, never widen one."""
 
+    own: tuple[Address, ...] = ()
+    """Those of the addresses that lead to the gateway's own host, as its kernel says when they are dialled."""
+
     def __str__(self) -> str:
         shown = self.name or ", ".join(map(str, self.addresses)) or "an unnamed destination"
         if self.port is not None:
