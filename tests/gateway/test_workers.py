@@ -20,7 +20,7 @@ import pytest
 from belljar.gateway.audit import open_log
 from belljar.gateway.jar import Limits
 from belljar.gateway.settings import Settings
-from belljar.gateway.workers import keeper, process
+from belljar.gateway.workers import keeper
 from belljar.gateway.workers.process import RefusedError, WorkerLostError
 from belljar.gateway.workers.supervisor import Acknowledgement, Workers
 from belljar.linux import nft
@@ -293,14 +293,11 @@ def test_what_kills_every_worker_is_given_up(universe, workers):
         workers.close("b")
 
 
-def test_a_worker_that_does_not_answer_is_replaced(universe, workers, monkeypatch):
+def test_a_worker_that_does_not_answer_is_replaced_even_if_nobody_asks_it_for_anything(universe, workers, monkeypatch):
+    monkeypatch.setattr(keeper, "_SILENCE", 1.0)
     with served(universe, workers, "a", PLAIN) as a:
-        monkeypatch.setattr(process, "PATIENCE", 2.0)
-        pid = stop(workers, 0)
-        assert workers.change_policy("a", policy(OTHER, generation=2)).generation == 2
-        assert workers.pids()[0] != pid
-        assert reaches(a, "other.test")
-        assert not reaches(a, "plain.test")
+        replaced(workers, 0, stop(workers, 0))
+        assert reaches(a, "plain.test")
 
 
 def test_the_log_tells_the_whole_story(universe, tmp_path):

@@ -1,14 +1,17 @@
 """A sandbox's life from outside: its doors are answered, its terminal and signals are carried, and its end is seen."""
 
 import signal
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple, Protocol
 
+from belljar.errors import BelljarError
 from belljar.gateway.loop import Loop
 from belljar.sandbox.terminal import Terminal
 
 EXIT_TIMEOUT: Final = 124
+_AGAIN_SECONDS: Final = 1.0
 
 _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
@@ -58,9 +61,8 @@ class Attendant:
                 launched.go()
                 ended = _Descriptor(launched.descriptor())
                 loop.watch(ended).on_readable = loop.stop
-                if timeout is not None:
-                    loop.call_later(timeout, self._time_out)
-                loop.run()
+                with self._timer(timeout):
+                    loop.run()
                 code = launched.wait()
             finally:
                 launched.kill()
@@ -68,9 +70,28 @@ class Attendant:
                     self._terminal.finish()
         return EXIT_TIMEOUT if self._timed_out else code
 
-    def _time_out(self) -> None:
-        self._timed_out = True
-        self._launched.kill()
+    @contextmanager
+    def _timer(self, timeout: float | None) -> Iterator[None]:
+        """Have the command killed when its time is over, by a thread: what it does may keep the loop busy."""
+        over = threading.Event()
+
+        def kill_in_time() -> None:
+            has_time = over.wait(timeout)
+            while not has_time:
+                self._timed_out = True
+                with suppress(BelljarError):  # an engine of containers does not answer; it may later
+                    self._launched.kill()
+                has_time = over.wait(_AGAIN_SECONDS)
+
+        thread = threading.Thread(target=kill_in_time, daemon=True)
+        if timeout is not None:
+            thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            if timeout is not None:
+                thread.join()  # before the process is reaped: its number may be another's then
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

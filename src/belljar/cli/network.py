@@ -132,11 +132,17 @@ def _one_of(entry: str) -> str | None:
 
 def _tell_change(change: "NetworkChange", *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(_plain(change), indent=2))
+        click.echo(json.dumps(_plain(change) | {"in_force": change.in_force}, indent=2))
         return
     _warn(change)
     flows = "1 flow was" if change.flows_reset == 1 else f"{change.flows_reset} flows were"
-    click.echo(f"belljar: generation {change.generation} is in force; {flows} reset", err=True)
+    if change.in_force:
+        click.echo(f"belljar: generation {change.generation} is in force; {flows} reset", err=True)
+    else:
+        click.echo(
+            f"belljar: generation {change.generation} is set; the sandbox can reach nothing until it is in force",
+            err=True,
+        )
 
 
 def _tell_preview(preview: "NetworkPreview", *, as_json: bool) -> None:

@@ -37,13 +37,14 @@ def row(state: "SandboxState", now: datetime) -> tuple[str, ...]:
     """Return a sandbox as a line of the table."""
     ends = min((moment for moment in (state.expires_at, state.hard_expires_at) if moment), default=None)
     grants = f" +{state.grants}" if state.grants else ""
+    is_closed = state.status in ("running", "paused") and not state.in_force
     return (
         state.id,
         state.status,
         state.backend,
         written_seconds((now - state.created_at).total_seconds()),
         state.mode,
-        f"{state.generation}{grants}",
+        f"{state.generation}{grants}{' (closed)' if is_closed else ''}",
         written_seconds((ends - now).total_seconds()) if ends else "-",
         printable(" ".join(f"{name}={value}" for name, value in state.labels.items())) or "-",
     )

@@ -118,6 +118,7 @@ _OF_CODES: Final[Mapping[str, type[ClientError]]] = {
     "machine_unable": TroubleError,
     "backend_lost": TroubleError,
     "gateway_lost": TroubleError,
+    "gateway_silent": TroubleError,
     "storage_unavailable": TroubleError,
     "storage_full": TroubleError,
 }

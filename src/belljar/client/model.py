@@ -29,6 +29,9 @@ class SandboxState:
     grants: int
     """How many destinations are open for a time."""
 
+    in_force: bool = True
+    """Whether the gateway decides by its policy. If not, it can reach nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Output:
@@ -94,7 +97,7 @@ class PolicyWarning:
 
 @dataclass(frozen=True, slots=True)
 class NetworkChange:
-    """A policy is in force."""
+    """A policy was set, and no other will be in force."""
 
     generation: int
     flows_reset: int
@@ -102,6 +105,8 @@ class NetworkChange:
 
     warnings: tuple[PolicyWarning, ...]
     policy: NetworkPolicy
+    in_force: bool = True
+    """Whether it is by now. If not, the sandbox can reach nothing until it is."""
 
 
 @dataclass(frozen=True, slots=True)

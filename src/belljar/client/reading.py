@@ -29,7 +29,8 @@ def sandbox_state(data: Data) -> SandboxState:
     """Read a sandbox."""
     moments = {name: _moment(data[name]) for name in ("created_at", "expires_at", "hard_expires_at")}
     network = {name: data["network"][name] for name in ("mode", "generation", "grants")}
-    return _read(SandboxState, {**data, **moments, **network})
+    in_force = data["network"].get("in_force", True)  # which older servers do not tell
+    return _read(SandboxState, {**data, **moments, **network, "in_force": in_force})
 
 
 def exec_result(data: Data) -> ExecResult:
@@ -49,7 +50,7 @@ def layer(data: Data) -> Layer:
 
 
 def network_change(data: Data, etag: str | None) -> NetworkChange:
-    """Read that a policy is in force."""
+    """Read that a policy was set."""
     return _read(NetworkChange, {**data, **_policy_parts(data, etag)})
 
 

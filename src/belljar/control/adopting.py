@@ -14,10 +14,10 @@ from typing import Final
 from belljar.backends.interface import State
 from belljar.control.database import StorageError
 from belljar.control.happenings import SandboxAdopted, SandboxDeleted
-from belljar.control.network import Network
 from belljar.control.plane import Plane
 from belljar.control.sandbox import Sandbox, Status
 from belljar.control.sandboxes import Sandboxes
+from belljar.control.threads import apart
 from belljar.errors import BelljarError
 
 _LOG: Final = logging.getLogger(__name__)
@@ -107,10 +107,11 @@ async def _close_all(plane: Plane, sandboxes: Iterable[Sandbox], why: str) -> No
 
 
 async def _open_doors(plane: Plane, sandbox: Sandbox) -> None:
-    compiled = await asyncio.to_thread(Network.compiled, sandbox.network)
-    listeners = await asyncio.to_thread(plane.backends[sandbox.backend].adopt, sandbox.id, udp=True)
+    network = sandbox.network
+    compiled = await apart(network.compiled)
+    listeners = await apart(lambda: plane.backends[sandbox.backend].adopt(sandbox.id, udp=True))
     try:
-        await asyncio.to_thread(plane.workers.open, sandbox.id, compiled, listeners)
+        await apart(lambda: plane.workers.open(sandbox.id, compiled, listeners, until=network.until))
     except BaseException:
         listeners.close()
         raise

@@ -38,6 +38,7 @@ _CHANGED: Final = (
     "unenforceable_policy",
     "policy_changed",
     "gateway_lost",
+    "gateway_silent",
     *_UNREADY,
     *_STORED,
 )
@@ -55,7 +56,7 @@ _IF_MATCH: Final = {"If-Match": "The ETag of the policy that is to be changed."}
 _DONE: Final = {204: Answer("It is done.")}
 _SET: Final = {
     200: Answer(
-        "The policy is in force, or with `dry_run` what would change.",
+        "The policy is set, or with `dry_run` what would change.",
         {"anyOf": [named("Change"), named("Preview")]},
         headers={"ETag": "The tag of the policy."},
     )
@@ -293,7 +294,7 @@ OPERATIONS: Final = (
         name="listFlows",
         summary="List what is open now, with its bytes.",
         answers={200: Answer("The flows.", answer({"flows": items(named("Flow"), "")}))},
-        problems=("gateway_lost", *_UNREADY),
+        problems=("gateway_lost", "gateway_silent", *_UNREADY),
     ),
     Operation(
         method="GET",

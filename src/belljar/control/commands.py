@@ -7,7 +7,8 @@ reader as long as it lives, and the death of the server does not end it: it wait
 next life of the server has found them by their names, and reads on (`drain_orphans`). Neither does the end of a command
 end what it has left running. Its input is a file that has no name, and is complete from the beginning.
 
-What is not read is not taken out of the pipe: a slow client makes the command wait, as a slow terminal would.
+What is not read is not taken out of the pipe: a slow client makes the command wait, as a slow terminal would. Its time
+passes all the same: a thread has an eye on that, whoever reads or does not.
 """
 
 import asyncio
@@ -17,12 +18,14 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from signal import SIGKILL
+from threading import Timer
 from typing import Final, Literal, NamedTuple
 
 from belljar.backends.interface import Command, MachineError, Process, Streams
 from belljar.control.pipes import Pipe
 from belljar.control.plane import Plane
 from belljar.control.sandbox import Sandbox
+from belljar.control.threads import apart
 from belljar.errors import BelljarError
 
 Stream = Literal["stdout", "stderr"]
@@ -96,11 +99,11 @@ class Commands:
         await asyncio.gather(*self._ends)
 
     async def _start(self, sandbox: Sandbox, command: Command, stdin: bytes, pipes: Pipes) -> Process:
-        given = await asyncio.to_thread(_file_with, stdin)
+        given = await apart(lambda: _file_with(stdin))
         ends = [pipe.open_writer() for pipe in pipes.values()]
         try:
             streams = Streams(given, *ends)
-            return await self._plane.with_backend(sandbox, lambda backend: backend.start(sandbox.id, command, streams))
+            return await self._plane.inside(sandbox, lambda backend: backend.start(sandbox.id, command, streams))
         finally:
             for descriptor in (given, *ends):
                 os.close(descriptor)
@@ -117,8 +120,9 @@ class Running:
         leave: Callable[[Pipe], None],
         end: Callable[[Process], None],
     ) -> None:
-        self._process, self._pipes, self._timeout = process, pipes, timeout
+        self._process, self._pipes = process, pipes
         self._leave, self._end = leave, end
+        self._alarm = _Alarm(process, timeout)
 
     async def follow(self) -> AsyncGenerator[Output | Ended, None]:
         """Yield what it writes, and how it ended. Whoever stops listening before that ends it."""
@@ -127,14 +131,9 @@ class Running:
         loop.add_reader(process.fileno(), ended.set)
         end = asyncio.create_task(ended.wait())
         reads = {asyncio.create_task(pipe.read()): stream for stream, pipe in self._pipes.items()}
-        timed_out = False
         try:
             while not end.done():
-                left = None if self._timeout is None or timed_out else max(started + self._timeout - loop.time(), 0)
-                done, _ = await asyncio.wait([end, *reads], timeout=left, return_when=asyncio.FIRST_COMPLETED)
-                if not done:
-                    timed_out = True
-                    await asyncio.to_thread(process.signal, SIGKILL)
+                await asyncio.wait([end, *reads], return_when=asyncio.FIRST_COMPLETED)
                 for read in [read for read in reads if read.done()]:
                     stream = reads.pop(read)
                     if data := read.result():
@@ -144,8 +143,9 @@ class Running:
                 if data := (read.result() if read.done() else b"") + self._pipes[stream].read_now():
                     yield Output(stream, data)
             code, seconds = process.wait(0), loop.time() - started
-            yield Ended(code, timed_out, seconds, await asyncio.to_thread(process.out_of_memory))
+            yield Ended(code, self._alarm.has_rung, seconds, await apart(process.out_of_memory))
         finally:
+            self._alarm.call_off()
             loop.remove_reader(process.fileno())
             for task in (end, *reads):
                 task.cancel()
@@ -160,9 +160,30 @@ class Running:
 async def _kill(process: Process) -> None:
     try:
         with suppress(BelljarError):  # its backend is lost, and nobody is left to be told
-            await asyncio.to_thread(process.signal, SIGKILL)
+            await apart(lambda: process.signal(SIGKILL))
     finally:
         process.close()
+
+
+class _Alarm:
+    """Kills a command when its time is over."""
+
+    def __init__(self, process: Process, timeout: float | None) -> None:
+        self._process, self.has_rung = process, False
+        self._timer = Timer(timeout, self._ring) if timeout is not None else None
+        if self._timer is not None:
+            self._timer.daemon = True
+            self._timer.start()
+
+    def call_off(self) -> None:
+        """Let the command have all the time it wants."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _ring(self) -> None:
+        self.has_rung = True
+        with suppress(BelljarError, OSError):  # it has ended, or its backend is lost
+            self._process.signal(SIGKILL)
 
 
 def _file_with(content: bytes) -> int:

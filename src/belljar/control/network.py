@@ -18,6 +18,9 @@ from belljar.policy.render import to_data
 
 _LISTS: Final = ("rules", "presets", "host_ports")
 
+_LATE_SECONDS: Final = 1.5
+"""How much later than it should a grant may end before the gateway makes an end of everything."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -51,6 +54,11 @@ class Network:
     """Counts what the gateway was told, grants and their ends included."""
 
     grants: tuple[Grant, ...] = ()
+
+    @property
+    def until(self) -> float | None:
+        """When the gateway has to have been told of another, lest it lets nothing pass; None if that can last."""
+        return min(grant.ends.due for grant in self.grants) + _LATE_SECONDS if self.grants else None
 
     def compiled(self) -> CompiledPolicy:
         """Return what the gateway is told. Grants come after the policy's own rules: what these deny stays denied."""

@@ -25,7 +25,8 @@ async def get(call: Call) -> Response:
 async def put(call: Call) -> Response:
     """Set another policy."""
     sandbox, networks = call.served_sandbox, call.services.networks
-    prepared = await networks.prepare(call.reading)
+    async with sandbox.reading:
+        prepared = await networks.prepare(call.reading)
     if call.query.get("dry_run"):
         return await _preview(call, prepared, keep_grants=False)
     return _changed(await networks.replace(sandbox, prepared, call.request.headers.get("if-match")))
@@ -92,6 +93,7 @@ async def _preview(call: Call, prepared: Prepared, *, keep_grants: bool) -> Resp
 def _changed(change: Change) -> Response:
     told = {
         "generation": change.network.generation,
+        "in_force": change.in_force,
         "flows_reset": change.flows_reset,
         "warnings": _warnings(change.warnings),
         "policy": to_data(change.network.base.policy),

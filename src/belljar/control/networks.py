@@ -1,11 +1,16 @@
-"""Policies of sandboxes that run are changed: written down, put in force, acknowledged; or nothing has happened.
+"""Policies of sandboxes that run are changed: written down, put in force, acknowledged.
 
 The database is first. If the server is lost between the two, the next one puts in force what is written down; nobody
 was told anything else. A grant that ends is the other way round: the gateway closes it whatever the database says, and
 a grant that is over is not adopted.
+
+What is written down is not taken back because the gateway does not do its part: then the sandbox is closed until it
+does (`belljar.gateway.workers`). Nothing has happened only if the policy was refused, or could not be written down.
+
+The gateway is told when the first of the grants should have ended. Should nobody have told it of another policy by
+then, it lets nothing pass; so it does not take this server's goodwill, either, to end a grant.
 """
 
-import asyncio
 import secrets
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -19,8 +24,10 @@ from belljar.control.network import Grant, Network, Prepared, amend, grant_rule,
 from belljar.control.plane import Plane
 from belljar.control.problems import ProblemError
 from belljar.control.sandbox import Sandbox
-from belljar.errors import BelljarError
+from belljar.control.threads import apart
 from belljar.gateway.upstreamproxy import check_enforceable
+from belljar.gateway.workers.process import RefusedError
+from belljar.gateway.workers.supervisor import Acknowledgement
 from belljar.policy import CompiledPolicy, Problem, decide, to_name
 from belljar.policy.model import DomainPattern, Scope
 from belljar.policy.reading import Reading
@@ -28,10 +35,13 @@ from belljar.policy.reading import Reading
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A policy is in force."""
+    """No other policy than this will be in force."""
 
     network: Network
     flows_reset: int
+    in_force: bool
+    """Whether it is by now; if not, the sandbox can reach nothing until it is."""
+
     warnings: tuple[Problem, ...] = ()
 
 
@@ -43,11 +53,11 @@ class Networks:
 
     async def prepare(self, reading: Reading, within: str = "") -> Prepared:
         """Read a document, and find out what it means here. Raises ProblemError."""
-        return await asyncio.to_thread(prepare, reading, self._plane.control_port, within)
+        return await apart(lambda: prepare(reading, self._plane.control_port, within))
 
     async def amended(self, sandbox: Sandbox, change: dict[str, Any]) -> Prepared:
         """Return what the policy of a sandbox would be with some entries more or less. Raises ProblemError."""
-        return await asyncio.to_thread(amend, sandbox.network.base.policy, change, self._plane.control_port)
+        return await apart(lambda: amend(sandbox.network.base.policy, change, self._plane.control_port))
 
     async def replace(self, sandbox: Sandbox, prepared: Prepared, if_match: str | None) -> Change:
         """Put another policy in the place of that of a sandbox, and end what was granted on top of it."""
@@ -84,13 +94,12 @@ class Networks:
                 return None
             left = tuple(grant for grant in sandbox.network.grants if grant not in ended)
             network = replace(sandbox.network, grants=left, generation=sandbox.network.generation + 1)
-            compiled = await asyncio.to_thread(network.compiled)
-            flows_reset = await self._put_in_force(sandbox, compiled)
+            told = await self._put_in_force(sandbox, network, await apart(network.compiled))
             sandbox.network = network
             with suppress(StorageError):  # what is written down says when they end
                 await self._plane.store.save(sandbox.to_row())
         self._tell_closed(sandbox, ended, cause)
-        return Change(network, flows_reset)
+        return Change(network, told.flows_cut, told.in_force)
 
     async def _set(self, sandbox: Sandbox, prepared: Prepared, grants: tuple[Grant, ...]) -> Change:
         ended = [grant for grant in sandbox.network.grants if grant not in grants]
@@ -102,22 +111,22 @@ class Networks:
     async def _enforce(self, sandbox: Sandbox, network: Network) -> Change:
         self._plane.find_served(sandbox.id)
         before, network = sandbox.network, replace(network, generation=sandbox.network.generation + 1)
-        compiled = await asyncio.to_thread(network.compiled)
+        compiled = await apart(network.compiled)
         check_enforceable(compiled, self._plane.settings)
         sandbox.network = network
         try:
             await self._plane.store.save(sandbox.to_row())
-            flows_reset = await self._put_in_force(sandbox, compiled)
-        except BelljarError:
+            told = await self._put_in_force(sandbox, network, compiled)
+        except (StorageError, RefusedError):
             sandbox.network = before
             with suppress(StorageError):
                 await self._plane.store.save(sandbox.to_row())
             raise
-        return Change(network, flows_reset)
+        return Change(network, told.flows_cut, told.in_force)
 
-    async def _put_in_force(self, sandbox: Sandbox, compiled: CompiledPolicy) -> int:
-        acknowledged = await asyncio.to_thread(self._plane.workers.change_policy, sandbox.id, compiled)
-        return acknowledged.flows_cut
+    async def _put_in_force(self, sandbox: Sandbox, network: Network, compiled: CompiledPolicy) -> Acknowledgement:
+        workers = self._plane.workers
+        return await apart(lambda: workers.change_policy(sandbox.id, compiled, until=network.until))
 
     def _tell_closed(
         self, sandbox: Sandbox, grants: Iterable[Grant], cause: Literal["request", "time", "replaced"]

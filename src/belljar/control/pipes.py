@@ -9,6 +9,9 @@ from typing import Final
 _CHUNK: Final = 65536
 """As much as a pipe holds."""
 
+_DRAIN_PAUSE: Final = 0.02
+"""Between two looks at what nobody wants to know: there may be many who write without end."""
+
 
 class Pipe:
     """A named pipe, which is made if it is not there."""
@@ -46,10 +49,10 @@ class Pipe:
                     loop.remove_reader(self._end)
 
     async def drain(self) -> None:
-        """Read until nobody writes any more, and let go of it."""
+        """Read until nobody writes any more, a bit at a time, and let go of it."""
         try:
             while await self.read():
-                pass
+                await asyncio.sleep(_DRAIN_PAUSE)
         finally:
             self.close()
 

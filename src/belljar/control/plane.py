@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from belljar.backends.interface import Backend, GoneError
 from belljar.control.happenings import SandboxDied
@@ -13,6 +13,7 @@ from belljar.control.hub import Hub
 from belljar.control.problems import ProblemError
 from belljar.control.sandbox import Sandbox, Status
 from belljar.control.store import Store
+from belljar.control.threads import apart
 from belljar.gateway.settings import DEFAULTS, Settings
 from belljar.gateway.workers.supervisor import Workers
 
@@ -58,10 +59,19 @@ class Plane:
             )
         return found
 
+    def tell(self, sandbox: Sandbox) -> dict[str, Any]:
+        """Return what a client is told of a sandbox."""
+        return sandbox.to_data(in_force=self.workers.is_in_force(sandbox.id))
+
+    async def inside(self, sandbox: Sandbox, act: Callable[[Backend], T]) -> T:
+        """Have the sandbox's backend do something inside, when it is its turn. Raises what `with_backend` raises."""
+        async with sandbox.inside:
+            return await self.with_backend(sandbox, act)
+
     async def with_backend(self, sandbox: Sandbox, act: Callable[[Backend], T]) -> T:
         """Have the sandbox's backend do something. Raises what it raises; one that has ended is noted as such."""
         try:
-            return await asyncio.to_thread(act, self.backends[sandbox.backend])
+            return await apart(lambda: act(self.backends[sandbox.backend]))
         except GoneError:
             await self.note_death(sandbox)
             raise
@@ -76,6 +86,6 @@ class Plane:
         await self.store.save(sandbox.to_row())
 
     async def stop_serving(self, sandbox: Sandbox) -> None:
-        """Leave a sandbox without doors. Raises WorkerLostError."""
+        """Leave a sandbox without doors. Raises WorkerLostError when the gateway is being shut down."""
         with suppress(KeyError):  # nobody serves it
-            await asyncio.to_thread(self.workers.close, sandbox.id)
+            await apart(lambda: self.workers.close(sandbox.id))

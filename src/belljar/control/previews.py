@@ -11,6 +11,7 @@ from belljar.control.network import Network, Prepared
 from belljar.control.plane import Plane
 from belljar.control.sandbox import Sandbox
 from belljar.control.store import Event
+from belljar.control.threads import apart
 from belljar.policy import CompiledPolicy, Flow, Protocol, decide, question
 
 _RECENT: Final = 1000
@@ -25,7 +26,7 @@ async def preview(plane: Plane, sandbox: Sandbox, prepared: Prepared, *, keep_gr
     now, then = await asyncio.gather(
         asyncio.to_thread(Network.compiled, sandbox.network), asyncio.to_thread(Network.compiled, network)
     )
-    live = [open_flow.flow for open_flow in await asyncio.to_thread(plane.workers.flows, sandbox.id)]
+    live = [open_flow.flow for open_flow in await apart(lambda: plane.workers.flows(sandbox.id))]
     recent = [_flow(event) for event in await plane.store.latest(sandbox.id, _TRIED, _RECENT)]
     changes = list(_changes(now, then, dict.fromkeys((*live, *recent)), frozenset(live)))
     return {"flows_reset": sum(not decide(then, flow).allowed for flow in live), "changes": changes}

@@ -12,7 +12,7 @@ from belljar.backends.interface import GoneError, LostError, MachineError, PathE
 from belljar.control.database import StorageError
 from belljar.errors import BelljarError
 from belljar.gateway.upstreamproxy import UnenforceableError
-from belljar.gateway.workers.process import RefusedError, WorkerLostError
+from belljar.gateway.workers.process import RefusedError, WorkerLostError, WorkerSilentError
 from belljar.policy import InvalidPolicyError
 
 CONTENT_TYPE: Final = "application/problem+json"
@@ -52,7 +52,8 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
         "internal_error": Kind(500, "A bug in Belljar."),
         "machine_unable": Kind(503, "This machine cannot do it as it is."),
         "backend_lost": Kind(503, "A process of the backend was lost."),
-        "gateway_lost": Kind(503, "A process of the gateway was lost, and nothing was changed."),
+        "gateway_lost": Kind(503, "A process of the gateway was lost."),
+        "gateway_silent": Kind(503, "A process of the gateway does not answer, and nothing was changed."),
         "storage_unavailable": Kind(503, "The database cannot be used, and nothing was changed."),
         "storage_full": Kind(507, "The disk is full, and nothing was changed."),
     }
@@ -69,6 +70,7 @@ _OF_ERRORS: Final[tuple[tuple[type[BelljarError], str], ...]] = (
     (RefusedError, "unenforceable_policy"),
     (UnenforceableError, "unenforceable_policy"),
     (WorkerLostError, "gateway_lost"),
+    (WorkerSilentError, "gateway_silent"),
 )
 
 

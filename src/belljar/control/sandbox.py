@@ -14,6 +14,9 @@ from belljar.control.network import Network
 _ASKED_OF_OLD: Final = {"read_only": False, "isolation": "sealed"}
 """What sandboxes were, that were written down when nobody could ask for anything else."""
 
+_INSIDE_AT_ONCE: Final = 8
+_READING_AT_ONCE: Final = 2
+
 
 class Status(StrEnum):
     """How a sandbox is."""
@@ -63,6 +66,11 @@ class Sandbox:
     expires: Deadline | None = None
     hard_expires: Deadline | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    inside: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_INSIDE_AT_ONCE))
+    """Turns of those who do something inside, which may take as long as the agent likes."""
+
+    reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_READING_AT_ONCE))
+    """Turns of those who read policies for it."""
 
     def begin_ttl(self) -> None:
         """Count both times to live from now on."""
@@ -100,8 +108,8 @@ class Sandbox:
             **{**state, "status": Status(state["status"])},
         )
 
-    def to_data(self) -> dict[str, Any]:
-        """Return what a client is told of it."""
+    def to_data(self, *, in_force: bool) -> dict[str, Any]:
+        """Return what a client is told of it, and whether the gateway decides by its policy."""
         return {
             "id": self.id,
             "status": self.status.value,
@@ -120,5 +128,6 @@ class Sandbox:
                 "revision": self.network.revision,
                 "generation": self.network.generation,
                 "grants": len(self.network.grants),
+                "in_force": in_force,
             },
         }

@@ -18,6 +18,7 @@ from belljar.control.network import Network, Prepared
 from belljar.control.plane import Plane
 from belljar.control.problems import Finding, ProblemError, refusing
 from belljar.control.sandbox import Request, Sandbox, Status
+from belljar.control.threads import apart
 from belljar.errors import BelljarError
 from belljar.gateway.upstreamproxy import check_enforceable
 from belljar.sandbox.spec import Bind, ResourceLimits
@@ -88,7 +89,7 @@ class Sandboxes:
 
     async def destroy(self, sandbox: Sandbox) -> None:
         """Have the backend forget a sandbox that nobody serves, and forget it ourselves."""
-        await asyncio.to_thread(self._plane.backends[sandbox.backend].destroy, sandbox.id)
+        await apart(lambda: self._plane.backends[sandbox.backend].destroy(sandbox.id))
         await self._plane.store.remove(sandbox.id)
         self._plane.sandboxes.pop(sandbox.id, None)
 
@@ -141,7 +142,7 @@ class Sandboxes:
         backend, workers = self._plane.backends[sandbox.backend], self._plane.workers
         listeners = await asyncio.to_thread(backend.create, sandbox.id, wanted)
         try:
-            await asyncio.to_thread(workers.open, sandbox.id, sandbox.network.base, listeners)
+            await apart(lambda: workers.open(sandbox.id, sandbox.network.base, listeners))
         except BaseException:
             listeners.close()
             raise

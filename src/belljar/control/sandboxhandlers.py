@@ -52,7 +52,7 @@ async def create(call: Call) -> Response:
     )
     sandbox, is_new = await call.services.sandboxes.create(order)
     headers = {"location": f"/api/v1/sandboxes/{sandbox.id}"} | ({} if is_new else {"idempotent-replayed": "true"})
-    return data_answer(sandbox.to_data(), 201, headers)
+    return data_answer(plane.tell(sandbox), 201, headers)
 
 
 async def list_all(call: Call) -> Response:
@@ -64,12 +64,12 @@ async def list_all(call: Call) -> Response:
     found.sort(key=_cursor)
     page = found[: call.query.get("limit", _PAGE)]
     following = _cursor(page[-1]) if len(page) < len(found) else None
-    return data_answer({"sandboxes": [sandbox.to_data() for sandbox in page], "next": following})
+    return data_answer({"sandboxes": [call.services.plane.tell(sandbox) for sandbox in page], "next": following})
 
 
 async def get(call: Call) -> Response:
     """Tell of one."""
-    return data_answer(call.sandbox.to_data())
+    return data_answer(call.services.plane.tell(call.sandbox))
 
 
 async def delete(call: Call) -> Response:
@@ -82,43 +82,41 @@ async def pause(call: Call) -> Response:
     """Stop one."""
     sandbox = call.served_sandbox
     await call.services.sandboxes.pause(sandbox, "request")
-    return data_answer(sandbox.to_data())
+    return data_answer(call.services.plane.tell(sandbox))
 
 
 async def resume(call: Call) -> Response:
     """Let one go on."""
     sandbox = call.served_sandbox
     await call.services.sandboxes.resume(sandbox)
-    return data_answer(sandbox.to_data())
+    return data_answer(call.services.plane.tell(sandbox))
 
 
 async def refresh(call: Call) -> Response:
     """Give one more time."""
     sandbox = call.served_sandbox
     await call.services.sandboxes.refresh(sandbox, call.body.get("ttl"), call.body.get("hard_ttl"))
-    return data_answer(sandbox.to_data())
+    return data_answer(call.services.plane.tell(sandbox))
 
 
 async def put_file(call: Call) -> Response:
     """Write a file inside."""
     sandbox, path, mode = call.served_sandbox, call.query["path"], int(call.query.get("mode", "644"), 8)
-    await call.services.plane.with_backend(
-        sandbox, lambda backend: backend.put_file(sandbox.id, path, call.content, mode)
-    )
+    await call.services.plane.inside(sandbox, lambda backend: backend.put_file(sandbox.id, path, call.content, mode))
     return empty_answer()
 
 
 async def get_file(call: Call) -> Response:
     """Read a file inside."""
     sandbox, path = call.served_sandbox, call.query["path"]
-    content = await call.services.plane.with_backend(sandbox, lambda backend: backend.get_file(sandbox.id, path))
+    content = await call.services.plane.inside(sandbox, lambda backend: backend.get_file(sandbox.id, path))
     return Response(content, media_type=BINARY)
 
 
 async def layers(call: Call) -> Response:
     """Tell what holds one."""
     sandbox = call.served_sandbox
-    found = await call.services.plane.with_backend(sandbox, lambda backend: _look(backend, sandbox))
+    found = await call.services.plane.inside(sandbox, lambda backend: _look(backend, sandbox))
     return data_answer({"layers": [asdict(layer) for layer in found]})
 
 

@@ -217,6 +217,7 @@ COMPONENTS: Final[dict[str, Schema]] = {
                     "revision": _COUNT | {"description": "Counts how often the policy was set."},
                     "generation": _COUNT | {"description": "Counts what the gateway was told."},
                     "grants": _COUNT | {"description": "How many are open."},
+                    "in_force": flag("Whether the gateway decides by it. If not, nothing can be reached."),
                 }
             ),
         }
@@ -258,7 +259,10 @@ COMPONENTS: Final[dict[str, Schema]] = {
     ),
     "Change": answer(
         {
-            "generation": _COUNT | {"description": "Acknowledged by the gateway: it decides by this policy now."},
+            "generation": _COUNT | {"description": "No earlier one is in force."},
+            "in_force": flag(
+                "Whether the gateway decides by this policy now. If not, the sandbox can reach nothing until it does."
+            ),
             "flows_reset": _COUNT | {"description": "How many live flows the policy has ended."},
             "warnings": items(_WARNING, "What is valid but probably not meant."),
             "policy": named("Policy"),

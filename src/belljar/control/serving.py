@@ -136,7 +136,7 @@ async def _services(serving: Serving, state: Path, port: int) -> AsyncIterator[S
         await adopt_all(plane, services.sandboxes)
         services.commands.drain_orphans()
         stack.push_async_callback(services.commands.finish)
-        await asyncio.to_thread(workers.metrics)  # answered when all of them are there
+        await asyncio.to_thread(workers.wait_until_up)
         rounds = asyncio.create_task(Housekeeping(plane, services.sandboxes, services.networks).run())
         stack.push_async_callback(_cancel, rounds)
         yield services

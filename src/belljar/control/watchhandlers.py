@@ -1,6 +1,5 @@
 """Requests of those who want to know what happens."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any, Final
@@ -14,6 +13,7 @@ from belljar.control.database import StorageError
 from belljar.control.happenings import HAPPENINGS, SandboxDeleted
 from belljar.control.problems import Finding, refusing
 from belljar.control.store import Event
+from belljar.control.threads import apart
 from belljar.gateway.metrics import CONTENT_TYPE as METRICS
 
 _DENIALS: Final = ("flow.denied", "dns.denied")
@@ -30,7 +30,7 @@ async def denials(call: Call) -> Response:
 async def flows(call: Call) -> Response:
     """List what is open now."""
     sandbox = call.served_sandbox
-    found = await asyncio.to_thread(call.services.plane.workers.flows, sandbox.id)
+    found = await apart(lambda: call.services.plane.workers.flows(sandbox.id))
     return data_answer(
         {
             "flows": [
@@ -61,7 +61,7 @@ async def events(call: Call) -> Response:
 
 async def metrics(call: Call) -> Response:
     """Tell the numbers."""
-    text = await asyncio.to_thread(call.services.plane.workers.metrics)
+    text = await apart(call.services.plane.workers.metrics)
     return Response(text, headers={"content-type": METRICS})
 
 

@@ -18,6 +18,7 @@ Ending: TypeAlias = Literal["closed", "failed", "cut", "denied"]
 Transport: TypeAlias = Literal["udp", "tcp"]
 DnsResult: TypeAlias = Literal["address", "pointer", "no_data", "no_name", "forwarded", "failed"]
 LossCause: TypeAlias = Literal["full", "flood"]
+HoldCause: TypeAlias = Literal["slow", "stalled", "overdue", "given_up"]
 
 Limit: TypeAlias = Literal[
     "connections",
@@ -49,6 +50,13 @@ class SandboxInterrupted(NamedTuple):
     """The worker process that served a sandbox was lost, and all of the sandbox's flows with it."""
 
     cause: str
+
+
+class SandboxHeld(NamedTuple):
+    """A sandbox can reach nothing, because the policy that it is to have is not in force yet."""
+
+    generation: int
+    cause: HoldCause
 
 
 class FlowAllowed(NamedTuple):
@@ -122,10 +130,10 @@ class DnsRefused(NamedTuple):
 
 
 class PolicyChanged(NamedTuple):
-    """A policy came into force."""
+    """A policy came into force; or none is any more, and everything is denied."""
 
     generation: int
-    digest: str
+    digest: str | None
     flows_cut: int
 
 
@@ -153,6 +161,7 @@ Event: TypeAlias = (
     SandboxOpened
     | SandboxClosed
     | SandboxInterrupted
+    | SandboxHeld
     | FlowAllowed
     | FlowDenied
     | FlowClosed
@@ -170,6 +179,7 @@ EVENTS: Final[Mapping[type[Event], str]] = MappingProxyType(
         SandboxOpened: "sandbox.opened",
         SandboxClosed: "sandbox.closed",
         SandboxInterrupted: "sandbox.interrupted",
+        SandboxHeld: "sandbox.held",
         FlowAllowed: "flow.allowed",
         FlowDenied: "flow.denied",
         FlowClosed: "flow.closed",

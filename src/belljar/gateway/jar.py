@@ -153,8 +153,11 @@ class Jar:
             return True
         return self.refuse("names_under_wildcard")
 
-    def change_policy(self, policy: CompiledPolicy) -> int:
-        """Put a new policy in force; return how many live flows were cut because it denies them."""
+    def change_policy(self, policy: CompiledPolicy | None) -> int:
+        """Put a new policy in force; return how many live flows were cut because it denies them.
+
+        Without a policy everything is denied.
+        """
         self.policy = policy
         cut = 0
         for live in list(self.flows):
@@ -162,7 +165,7 @@ class Jar:
             if not verdict.allowed:
                 self._contain(partial(live.cut, verdict))
                 cut += 1
-        self.observer.policy_changed(policy.generation, policy.digest, cut)
+        self.observer.policy_changed(self.generation, policy.digest if policy is not None else None, cut)
         return cut
 
     def end_all(self) -> None:

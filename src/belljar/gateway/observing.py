@@ -125,8 +125,8 @@ class Observer:
         self._report_skipped()
         self._write(SandboxClosed())
 
-    def policy_changed(self, generation: int, digest: str, flows_cut: int) -> None:
-        """A policy came into force."""
+    def policy_changed(self, generation: int, digest: str | None, flows_cut: int) -> None:
+        """A policy came into force; or none is any more, and everything is denied."""
         self._generation = generation
         self._cut[()] += flows_cut
         self._write(PolicyChanged(generation, digest, flows_cut))

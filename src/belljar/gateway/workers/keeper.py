@@ -1,65 +1,57 @@
-"""Keeping one worker alive, and telling it what to do.
+"""Keeping one worker alive, and having it do what is wanted of its sandboxes.
 
 Theory of operation
 -------------------
 A keeper holds everything that the next worker needs to go on where the last one fell: for each sandbox its listeners,
-its policy and the memory of its names. Whatever is to be done is put in a queue and done in order by whichever worker
-is there. What changes a sandbox is noted down when a worker has acknowledged it, and not before; so if a worker is lost
-in the middle, the next one begins with the state before, and is asked again. What has cost several workers their life
-is given up, and nothing has changed.
+the memory of its names, and the policy that it is to have. A change is noted down when it is asked for, before any
+worker is told. So whatever becomes of workers, no sandbox is ever served with a policy that was replaced.
 
-The channel's end tells that a worker is lost, whatever killed it. If workers die young, the next one is made to wait.
+That a worker lives does not mean that it listens. It may be stopped, starved or stuck, and to the old policy's liking.
+So a change has a bound, and fails closed:
+
+1. The worker is told. Most of the time it answers within milliseconds.
+2. If it does not (`_HOLD_SECONDS`), it is told to *hold* the sandbox: to cut its flows and to deny everything until the
+   change is done. That takes no time, whatever the size of the policy.
+3. If it does not answer to that either (`BOUND`), it is killed. The kernel needs nobody's cooperation for that: all
+   flows end, and nobody accepts new ones. Its other sandboxes lose their flows, too; but they were not served anyway.
+
+The next worker is given all sandboxes with their latest policies before it serves any. A sandbox whose hand-over costs
+several workers their life is set aside: it stays closed, and the others go on.
+
+The end of the channel tells that a worker is lost, whatever killed it; one that is silent for long is killed even if
+nobody wants anything of it. If workers die young, the next one is made to wait.
 """
 
-from collections import deque
-from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
-from dataclasses import asdict, dataclass
+from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from belljar.gateway.audit import AuditLog
-from belljar.gateway.events import SandboxInterrupted
-from belljar.gateway.jar import Limits
-from belljar.gateway.listeners import Listeners
+from belljar.gateway.events import HoldCause, SandboxHeld, SandboxInterrupted
 from belljar.gateway.loop import Loop
-from belljar.gateway.workers.data import policy_to_data
-from belljar.gateway.workers.namememory import NameMemory
-from belljar.gateway.workers.process import WorkerLostError, WorkerProcess
-from belljar.policy import CompiledPolicy
+from belljar.gateway.workers.kept import Change, Kept
+from belljar.gateway.workers.process import (
+    PATIENCE,
+    RefusedError,
+    WorkerLostError,
+    WorkerProcess,
+    WorkerSilentError,
+)
+from belljar.gateway.workers.waiting import Waiting
 
+BOUND: Final = 2.0
+"""Seconds within which a change is in force, or the sandbox closed."""
+
+_HOLD_SECONDS: Final = 1.4
+"""A policy with 100,000 entries is compiled by then, if the machine has the time."""
+
+_DEAD_SECONDS: Final = 0.5
+_PING_SECONDS: Final = 2.0
+_SILENCE: Final = 10.0
 _ATTEMPTS: Final = 3
 _YOUNG_SECONDS: Final = 1.0
 _FIRST_PAUSE: Final = 0.01
 _LONGEST_PAUSE: Final = 1.0
-
-Act = Callable[[WorkerProcess], Coroutine[Any, Any, Any]]
-
-
-@dataclass(slots=True)
-class Kept:
-    """All that it takes to serve a sandbox."""
-
-    id: str
-    policy: CompiledPolicy | None
-    listeners: Listeners
-    limits: Limits
-    names: NameMemory
-
-    async def hand_to(self, worker: WorkerProcess) -> None:
-        """Have a worker serve the sandbox."""
-        await worker.ask(
-            "open",
-            [self.names.descriptor, *(listener.fileno() for listener in self.listeners)],
-            sandbox=self.id,
-            policy=policy_to_data(self.policy) if self.policy is not None else None,
-            limits=asdict(self.limits),
-            listeners={door: len(sockets) for door, sockets in self.listeners.groups().items()},
-        )
-
-    def close(self) -> None:
-        """Leave the sandbox without doors."""
-        self.listeners.close()
-        self.names.close()
 
 
 class Start(NamedTuple):
@@ -70,30 +62,24 @@ class Start(NamedTuple):
     audit: int | None
 
 
-@dataclass(slots=True)
-class _Order:
-    act: Act
-    done: Future[Any]
-    attempts: int = 0
-
-
 class Keeper:
     """Sees to it that there is a worker. Everything happens on the loop's thread."""
 
     def __init__(self, loop: Loop, start: Start, audit: AuditLog | None) -> None:
         self._loop, self._start, self._audit = loop, start, audit
-        self._orders: deque[_Order] = deque()
-        self._wake: Callable[[], None] | None = None
-        self.pid: int | None = None
-        """The worker's, while there is one that serves."""
-
+        self._news = Waiting(loop)
+        self._worker: WorkerProcess | None = None
+        self._last: WorkerProcess | None = None
+        self._is_serving = False
+        self._has_begun = False
+        self._loss = WorkerLostError("not started yet")
         self.sandboxes: dict[str, Kept] = {}
 
-    def order(self, act: Act, done: Future[Any]) -> None:
-        """Have something done with the worker; `done` will tell what came of it."""
-        self._orders.append(_Order(act, done))
-        if self._wake is not None:
-            self._wake()
+    @property
+    def pid(self) -> int | None:
+        """The worker's, while there is one that serves."""
+        worker = self._worker
+        return worker.pid if worker is not None and self._is_serving else None
 
     async def keep(self) -> None:
         """Start a worker, and another one whenever it is lost, until cancelled."""
@@ -103,66 +89,200 @@ class Keeper:
             try:
                 await self._live()
             except WorkerLostError as loss:
-                self._mourn(loss)
+                self._note(loss)
             young = self._loop.clock() - born < _YOUNG_SECONDS
             pause = min(max(2 * pause, _FIRST_PAUSE), _LONGEST_PAUSE) if young else 0.0
             await self._loop.sleep(pause)
 
+    def reap(self) -> None:
+        """Wait for the end of the last worker; for when nothing is kept any more."""
+        if self._last is not None:
+            self._last.reap()
+
+    # What is wanted.
+
+    async def open(self, kept: Kept) -> None:
+        """Have a new sandbox served. Raises RefusedError and WorkerLostError; then it is forgotten."""
+        self.sandboxes[kept.id] = kept
+        self._offer(kept)
+        change = kept.change
+        while not await self._news.until(
+            lambda: (change.is_in_force and self._is_serving) or bool(change.error) or change.attempts >= _ATTEMPTS,
+            PATIENCE,
+        ):
+            pass
+        if not change.is_in_force:
+            del self.sandboxes[kept.id]
+            raise change.error or self._loss
+
+    async def change(self, kept: Kept, change: Change) -> bool:
+        """Put another policy in force and return True, or leave the sandbox closed until it is; within `BOUND`.
+
+        Raises RefusedError; then nothing has changed.
+        """
+        before, kept.change = kept.change, change
+        self._offer(kept)
+        if not await self._news.until(lambda: change.is_over, _HOLD_SECONDS):
+            await self._hold(kept, change)
+        if change.error is not None and kept.change is change:
+            kept.change = Change(before.policy, before.until)
+            self._offer(kept)  # it may have been held
+            raise change.error
+        return change.is_in_force
+
+    async def end(self, kept: Kept) -> None:
+        """Leave a sandbox nothing to reach, because its policy should have been replaced by now."""
+        self._tell_held(kept, "overdue")
+        await self.change(kept, Change(None))
+
+    async def close(self, kept: Kept) -> None:
+        """End everything of one sandbox, within `BOUND`."""
+        del self.sandboxes[kept.id]
+        worker = self._worker if kept.holder is not None or kept.is_opening else None
+        try:
+            if worker is not None:
+                await worker.ask("close", patience=BOUND, sandbox=kept.id)
+        except WorkerSilentError:
+            await self._kill(worker)
+        except WorkerLostError:
+            pass  # then it is closed already
+        finally:
+            kept.close()
+
+    async def ask(self, what: str, sandbox: str | None = None) -> Any:
+        """Return what the worker says to a question. Raises WorkerSilentError and WorkerLostError."""
+        kept = self.sandboxes[sandbox] if sandbox is not None else None
+        await self._news.until(lambda: self._is_serving if kept is None else kept.holder is not None, BOUND)
+        worker = self._worker if kept is None else kept.holder
+        if worker is None:
+            raise WorkerSilentError
+        return await worker.ask(what, patience=BOUND, sandbox=sandbox)
+
+    async def is_up(self) -> None:
+        """Wait for a worker that serves."""
+        while not await self._news.until(lambda: self._is_serving, PATIENCE):
+            pass
+
+    # What becomes of it.
+
+    def _offer(self, kept: Kept) -> None:
+        """Have the worker told of the latest change, unless the sandbox is about to be handed over anyway."""
+        worker = self._worker
+        if worker is None or kept.is_opening:
+            return
+        if kept.holder is worker or self._is_serving:
+            self._loop.spawn(self._unless_lost(self._put(kept, worker)))
+
+    async def _put(self, kept: Kept, worker: WorkerProcess) -> None:
+        """Have the latest change put in force by a worker, and what is newer by then. Raises WorkerLostError."""
+        change, is_opening = kept.change, kept.holder is not worker
+        kept.is_opening = is_opening
+        change.attempts += 1
+        try:
+            change.flows_cut = await kept.put_to(worker)
+        except RefusedError as error:
+            change.error, change.attempts = error, 0
+        except WorkerSilentError:
+            worker.kill()
+            raise WorkerLostError(await worker.ended()) from None
+        else:
+            change.is_in_force, change.attempts = True, 0
+            kept.holder, kept.is_new = worker, False
+        finally:
+            if is_opening:
+                kept.is_opening = False
+            self._news.look_again()
+        if is_opening and kept.change is not change and kept.id in self.sandboxes:
+            self._offer(kept)
+
+    async def _hold(self, kept: Kept, change: Change) -> None:
+        """Close a sandbox whose change takes too long, with the worker's help or without."""
+        worker, began = kept.holder, self._loop.clock()
+        cause: HoldCause = "slow"
+        try:
+            if worker is not None:
+                await worker.ask("hold", patience=BOUND - _HOLD_SECONDS, sandbox=kept.id, change=change.number)
+        except WorkerSilentError:
+            cause = "stalled"
+            await self._kill(worker)
+        except WorkerLostError:
+            cause = "stalled"
+        left = BOUND - _HOLD_SECONDS - (self._loop.clock() - began)
+        if not await self._news.until(lambda: change.is_over, max(left, 0.0)):
+            self._tell_held(kept, cause)
+
+    async def _kill(self, worker: WorkerProcess | None) -> None:
+        """End a worker that does not listen."""
+        if worker is not None:
+            worker.kill()
+            await worker.is_lost_within(_DEAD_SECONDS)
+
     async def _live(self) -> None:
-        """Work with one worker for as long as it lives."""
-        worker = WorkerProcess(self._loop)
+        """Work with one worker for as long as it lives. Raises WorkerLostError."""
+        self._has_begun = False
+        worker = self._worker = self._last = WorkerProcess(self._loop)
         try:
             await self._begin(worker)
-            self.pid = worker.pid
-            await self._work(worker)
+            self._is_serving = True
+            self._news.look_again()
+            for kept in self.sandboxes.values():
+                if _is_due(kept, worker):
+                    self._offer(kept)  # it came at the very last
+            await self._attend(worker)
         finally:
-            self.pid = None
+            self._worker, self._is_serving = None, False
+            for kept in self.sandboxes.values():
+                kept.holder, kept.change.is_in_force = None, False
             worker.dismiss()
 
     async def _begin(self, worker: WorkerProcess) -> None:
         start = self._start
         descriptors = [start.audit] if start.audit is not None else []
-        await worker.ask("begin", descriptors, settings=start.settings, on_full=start.on_full)
+        await self._patiently(
+            worker, worker.ask("begin", descriptors, patience=PATIENCE, settings=start.settings, on_full=start.on_full)
+        )
+        self._has_begun = True
+        while waiting := [kept for kept in self.sandboxes.values() if _is_due(kept, worker)]:
+            await self._put(waiting[0], worker)
+        await self._patiently(worker, worker.ask("serve", patience=PATIENCE))
+
+    async def _attend(self, worker: WorkerProcess) -> None:
+        """Wait for a worker's end. Raises WorkerLostError."""
+        while not await worker.is_lost_within(_PING_SECONDS):
+            await self._patiently(worker, worker.ask("ping", patience=_SILENCE))
+        raise WorkerLostError(await worker.ended())
+
+    async def _patiently(self, worker: WorkerProcess, asking: Coroutine[Any, Any, Any]) -> None:
+        """Wait for an answer; a worker that gives none is worth nothing. Raises WorkerLostError."""
+        try:
+            await asking
+        except WorkerSilentError:
+            worker.kill()
+            raise WorkerLostError(await worker.ended()) from None
+
+    async def _unless_lost(self, work: Coroutine[Any, Any, Any]) -> None:
+        with suppress(WorkerLostError):  # who keeps the worker will notice, and the next one is told
+            await work
+
+    def _note(self, loss: WorkerLostError) -> None:
+        """Tell of a loss, and of the sandboxes that have cost too many workers their life."""
+        self._loss = loss
         for kept in self.sandboxes.values():
-            await kept.hand_to(worker)
+            if kept.is_new:
+                kept.change.attempts += not self._has_begun
+                continue
+            if self._audit is not None:
+                self._audit.write(kept.id, SandboxInterrupted(loss.cause))
+            if kept.change.attempts == _ATTEMPTS:
+                kept.change.attempts += 1  # which is told once
+                self._tell_held(kept, "given_up")
+        self._news.look_again()
 
-    async def _work(self, worker: WorkerProcess) -> None:
-        while True:
-            while self._orders:
-                await _carry_out(self._orders[0], worker)
-                self._orders.popleft()
-            if worker.channel.ended():
-                raise worker.lost()
-            await self._loop.wait_for(lambda wake: self._until_news(worker, wake))
-
-    def _until_news(self, worker: WorkerProcess, wake: Callable[[], None]) -> Callable[[], None]:
-        """Arrange to be woken by an order, or by the end of the worker."""
-        self._wake = worker.channel.watch.on_readable = wake
-
-        def undo() -> None:
-            self._wake = worker.channel.watch.on_readable = None
-
-        return undo
-
-    def _mourn(self, loss: WorkerLostError) -> None:
-        """Tell of a loss, and give up the order that has caused too many."""
+    def _tell_held(self, kept: Kept, cause: HoldCause) -> None:
         if self._audit is not None:
-            for sandbox in self.sandboxes:
-                self._audit.write(sandbox, SandboxInterrupted(loss.cause))
-        if self._orders:
-            order = self._orders[0]
-            order.attempts += 1
-            if order.attempts == _ATTEMPTS:
-                self._orders.popleft()
-                order.done.set_exception(loss)
+            self._audit.write(kept.id, SandboxHeld(kept.change.generation, cause))
 
 
-async def _carry_out(order: _Order, worker: WorkerProcess) -> None:
-    try:
-        result = await order.act(worker)
-    except WorkerLostError:
-        raise
-    except Exception as error:  # noqa: BLE001 - raised where it is waited for
-        order.done.set_exception(error)
-    else:
-        order.done.set_result(result)
+def _is_due(kept: Kept, worker: WorkerProcess) -> bool:
+    """Tell whether a sandbox is to be handed over to a worker."""
+    return kept.holder is not worker and kept.change.attempts < _ATTEMPTS and kept.change.error is None

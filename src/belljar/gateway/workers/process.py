@@ -1,20 +1,28 @@
-"""A worker as the supervisor sees it: a process to start, to ask and to end."""
+"""A worker as the supervisor sees it: a process to start, to ask and to end.
 
+Several things can be asked at once; each answer names the question that it belongs to. Whoever asks says how long that
+may take, and decides what a worker is worth that has not answered by then.
+"""
+
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from signal import Signals
 from socket import socketpair
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import belljar
 from belljar.errors import BelljarError
 from belljar.gateway.loop import Loop
 from belljar.gateway.workers.channel import Channel
+from belljar.gateway.workers.waiting import Waiting
 
 PATIENCE: Final = 30.0
-"""Seconds until a worker that does not answer is taken for lost. A policy with 100,000 entries takes a few."""
+"""Seconds for what may take long: to start, and to compile a policy with 100,000 entries on a busy machine."""
 
 _LAST_WORDS_SECONDS: Final = 5.0
 
@@ -31,8 +39,15 @@ class WorkerLostError(BelljarError):
     """A worker ended, or had to be ended, before it had done what it was asked for."""
 
     def __init__(self, cause: str) -> None:
-        super().__init__(f"a worker process of the gateway was lost ({cause}), and nothing was changed")
+        super().__init__(f"a worker process of the gateway was lost ({cause})")
         self.cause = cause
+
+
+class WorkerSilentError(BelljarError):
+    """A worker has not answered in time."""
+
+    def __init__(self) -> None:
+        super().__init__("a worker process of the gateway does not answer; try again")
 
 
 class RefusedError(BelljarError):
@@ -51,45 +66,100 @@ class WorkerProcess:
                 self._process = _start(theirs.fileno())
         except OSError as error:
             raise WorkerLostError(f"could not be started: {error}") from error
-        self.channel = Channel(loop, ours)
+        self._channel = Channel(loop, ours)
+        self._numbers = count()
+        self._replies: dict[int, dict[str, Any] | None] = {}
+        """What was answered to the questions that somebody waits for."""
+        self._news = Waiting(loop)
+        self._listening = loop.spawn(self._listen())
 
     @property
     def pid(self) -> int:
         """The number of the process."""
         return self._process.pid
 
-    async def ask(self, what: str, descriptors: Sequence[int] = (), **data: Any) -> Any:
-        """Have something done, and return the answer. Raises RefusedError, and WorkerLostError."""
+    async def ask(self, what: str, descriptors: Sequence[int] = (), *, patience: float, **data: Any) -> Any:
+        """Have something done, and return the answer. Raises RefusedError, WorkerSilentError and WorkerLostError."""
+        number = next(self._numbers)
+        self._replies[number] = None
         try:
-            with self._loop.timeout(PATIENCE):
-                await self.channel.send({"do": what, **data}, descriptors)
-                reply = (await self.channel.receive()).data
-        except TimeoutError as error:
-            self._process.kill()
-            raise self.lost() from error
-        except EOFError as error:
-            raise self.lost() from error
+            if not self._listening.done:
+                self._channel.send({"number": number, "do": what, **data}, descriptors)
+            await self._news.until(lambda: self._listening.done or self._replies[number] is not None, patience)
+            reply = self._replies[number]
+        finally:
+            del self._replies[number]
+        if reply is None:
+            if self._listening.done:
+                raise WorkerLostError(await self.ended())
+            raise WorkerSilentError
         if "refused" in reply:
             raise RefusedError(reply["refused"])
         return reply["answer"]
 
-    def lost(self) -> WorkerLostError:
-        """Return what became of a process that has left the conversation."""
-        code = self._ended()
-        return WorkerLostError(f"killed by {Signals(-code).name}" if code < 0 else f"ended with exit code {code}")
+    async def is_lost_within(self, seconds: float) -> bool:
+        """Wait for the end of the conversation, and tell whether it is over."""
+        return await self._news.until(lambda: self._listening.done, seconds)
+
+    def kill(self) -> None:
+        """End the process where it is, whatever it does or does not do: nothing of it runs any more."""
+        self._process.kill()
+
+    async def ended(self) -> str:
+        """Return what became of a process that has left the conversation, or was killed."""
+        if not await self._has_ended(_LAST_WORDS_SECONDS):
+            self.kill()
+            await self._has_ended(_LAST_WORDS_SECONDS)
+        code = self._process.poll()
+        if code is None:
+            return "killed, and held up in the kernel"
+        return f"killed by {Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
     def dismiss(self) -> None:
-        """End the process, with time for its last lines in the audit log."""
-        self.channel.close()
-        self._ended()
+        """End the conversation, which ends the process after its last lines in the audit log."""
+        self._listening.cancel()
+        self._channel.close()
 
-    def _ended(self) -> int:
-        """Wait for the process to end, which it does when the conversation is over, and return how it did."""
+    def reap(self) -> None:
+        """Wait for the end of a process that was dismissed. It blocks the thread."""
         try:
-            return self._process.wait(_LAST_WORDS_SECONDS)
+            self._process.wait(_LAST_WORDS_SECONDS)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            return self._process.wait()
+            self.kill()
+            self._process.wait()
+
+    async def _listen(self) -> None:
+        """Take answers until the other end is lost."""
+        with suppress(EOFError):
+            while True:
+                reply = (await self._channel.receive()).data
+                if reply["number"] in self._replies:
+                    self._replies[reply["number"]] = reply
+                    self._news.look_again()
+        self._news.look_again()
+
+    async def _has_ended(self, seconds: float) -> bool:
+        if self._process.poll() is not None:
+            return True
+        descriptor = _Descriptor(os.pidfd_open(self.pid))
+        watch = self._loop.watch(descriptor)
+        try:
+            with self._loop.timeout(seconds):
+                while self._process.poll() is None:
+                    await self._loop.readable(watch)
+        except TimeoutError:
+            return False
+        finally:
+            self._loop.unwatch(descriptor)
+            os.close(descriptor.number)
+        return True
+
+
+class _Descriptor(NamedTuple):
+    number: int
+
+    def fileno(self) -> int:
+        return self.number
 
 
 def _start(descriptor: int) -> "subprocess.Popen[bytes]":

@@ -4,13 +4,16 @@ A sandbox belongs to one worker, that with the fewest. Everything that is decide
 set of names, live flows and limits; nothing has to be agreed upon between processes.
 
 The supervisor has a thread of its own. It starts the workers, in the network namespace of the thread that made the
-`Workers`, and the kernel ends them with it.
+`Workers`, and the kernel ends them with it. It never waits for one of them with anything that concerns another.
+
+A policy may have an end. Whoever has set it is to replace it by then; if that does not happen, for whatever reason, the
+sandbox is left nothing to reach until it does.
 """
 
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from contextlib import suppress
 from threading import Lock, Thread
 from typing import Any, Final, Literal, NamedTuple, Self
 
@@ -21,20 +24,24 @@ from belljar.gateway.loop import Loop, Task, log_bug
 from belljar.gateway.metrics import merge
 from belljar.gateway.observing import Denial
 from belljar.gateway.settings import DEFAULTS, Settings
-from belljar.gateway.workers.data import flow_from_data, policy_to_data, settings_to_data
-from belljar.gateway.workers.keeper import Act, Keeper, Kept, Start
+from belljar.gateway.workers.data import flow_from_data, settings_to_data
+from belljar.gateway.workers.keeper import Keeper, Start
+from belljar.gateway.workers.kept import Change, Kept
 from belljar.gateway.workers.namememory import NameMemory
-from belljar.gateway.workers.process import WorkerLostError, WorkerProcess
+from belljar.gateway.workers.process import WorkerLostError, WorkerSilentError
 from belljar.policy import CompiledPolicy, Flow
 
 _SHUT_DOWN: Final = "all of them have been shut down"
+_TICK_SECONDS: Final = 0.5
 
 
 class Acknowledgement(NamedTuple):
-    """A policy is in force."""
+    """No other policy than this will be in force."""
 
     generation: int
     flows_cut: int
+    in_force: bool = True
+    """Whether it is by now. If not, the sandbox can reach nothing until it is."""
 
 
 class OpenFlow(NamedTuple):
@@ -47,10 +54,9 @@ class OpenFlow(NamedTuple):
 
 
 class Workers:
-    """Worker processes. Any thread may call any method; each returns when a worker has done what it says.
+    """Worker processes. Any thread may call any method; none waits for a worker that does not answer.
 
-    A worker that is lost meanwhile is replaced, and the next one is asked. If that does not help, a method raises
-    WorkerLostError, and nothing has changed. Methods raise KeyError for an unknown sandbox.
+    Methods raise KeyError for an unknown sandbox, and WorkerLostError when all has been shut down.
     """
 
     def __init__(
@@ -68,7 +74,7 @@ class Workers:
         start = Start(settings_to_data(settings), on_full, log)
         self._keepers = [Keeper(self._loop, start, self._audit) for _ in range(count)]
         self._homes: dict[str, Keeper] = {}
-        """Where each sandbox is served; like all that the loop uses, touched on its thread only."""
+        """Where each sandbox is served; like all that the loop uses, changed on its thread only."""
 
         self._lock = Lock()
         self._waiting: set[Future[Any]] = set()
@@ -78,48 +84,65 @@ class Workers:
         self._thread.start()
 
     def open(
-        self, sandbox: str, policy: CompiledPolicy | None, listeners: Listeners, limits: Limits | None = None
+        self,
+        sandbox: str,
+        policy: CompiledPolicy | None,
+        listeners: Listeners,
+        limits: Limits | None = None,
+        *,
+        until: float | None = None,
     ) -> None:
         """Begin to serve a sandbox. The listeners are ours from now on, but stay the caller's on an error.
 
-        Raises RefusedError if the policy cannot be enforced, and ValueError if there is such a sandbox.
+        See `change_policy` for `until`. Raises RefusedError if the policy cannot be enforced, WorkerLostError if no
+        worker survives it, and ValueError if there is such a sandbox.
         """
-        kept = Kept(sandbox, policy, listeners, limits or Limits(), NameMemory.create())
-        self._call(lambda done: self._open(kept, done))
+        kept = Kept(sandbox, Change(policy, until), listeners, limits or Limits(), NameMemory.create())
+        try:
+            self._call(lambda: self._open(kept))
+        except BaseException:
+            kept.names.close()
+            raise
 
-    def change_policy(self, sandbox: str, policy: CompiledPolicy) -> Acknowledgement:
-        """Put a new policy in force. Raises RefusedError if it cannot be enforced; then nothing has changed."""
+    def change_policy(self, sandbox: str, policy: CompiledPolicy, *, until: float | None = None) -> Acknowledgement:
+        """Put a new policy in force within `keeper.BOUND`, or close the sandbox until it is: the old one has ended.
 
-        async def change(worker: WorkerProcess) -> Acknowledgement:
-            answer = await worker.ask("change_policy", sandbox=sandbox, policy=policy_to_data(policy))
-            self._homes[sandbox].sandboxes[sandbox].policy = policy
-            return Acknowledgement(**answer)
-
-        acknowledgement: Acknowledgement = self._call(lambda done: self._homes[sandbox].order(change, done))
-        return acknowledgement
+        `until` is when it has to have been replaced (`time.CLOCK_BOOTTIME`); if it has not, the sandbox is left nothing
+        to reach. Raises RefusedError if the policy cannot be enforced; then nothing has changed.
+        """
+        change = Change(policy, until)
+        is_in_force = self._call(lambda: self._change(sandbox, change))
+        return Acknowledgement(change.generation, change.flows_cut, is_in_force)
 
     def close(self, sandbox: str) -> None:
         """End everything of one sandbox."""
+        self._call(lambda: self._close(sandbox))
 
-        async def close(worker: WorkerProcess) -> None:
-            kept = self._homes.pop(sandbox).sandboxes.pop(sandbox)
-            with suppress(WorkerLostError):  # then it is closed already
-                await worker.ask("close", sandbox=sandbox)
-            kept.close()
-
-        self._call(lambda done: self._homes[sandbox].order(close, done))
+    def is_in_force(self, sandbox: str) -> bool:
+        """Tell whether a sandbox is served with the policy that it is to have. If not, it can reach nothing."""
+        keeper = self._homes.get(sandbox)
+        kept = keeper.sandboxes.get(sandbox) if keeper is not None else None
+        return kept is not None and kept.change.is_in_force and kept.change.policy is not None
 
     def denials(self, sandbox: str) -> list[Denial]:
-        """Return the latest denials of a sandbox, the newest first, as far as its worker remembers."""
-        return [Denial(*denial) for denial in self._ask_about(sandbox, "denials")]
+        """Return the latest denials of a sandbox, the newest first, as far as its worker remembers.
+
+        Raises WorkerSilentError.
+        """
+        return [Denial(*denial) for denial in self._call(lambda: self._homes[sandbox].ask("denials", sandbox))]
 
     def flows(self, sandbox: str) -> list[OpenFlow]:
-        """Return the live flows of a sandbox."""
-        return [OpenFlow(flow_from_data(flow), *measured) for flow, *measured in self._ask_about(sandbox, "flows")]
+        """Return the live flows of a sandbox. Raises WorkerSilentError."""
+        found = self._call(lambda: self._homes[sandbox].ask("flows", sandbox))
+        return [OpenFlow(flow_from_data(flow), *measured) for flow, *measured in found]
 
     def metrics(self) -> str:
-        """Return the numbers of all sandboxes as Prometheus reads them."""
-        return merge(self._ask(keeper, "metrics") for keeper in self._keepers)
+        """Return the numbers of all sandboxes as Prometheus reads them; not those of a worker that does not answer."""
+        return merge(self._call(self._metrics))
+
+    def wait_until_up(self) -> None:
+        """Wait until all workers serve."""
+        self._call(self._is_up)
 
     def pids(self) -> list[int | None]:
         """Return the processes' numbers; None where a worker is just being replaced."""
@@ -139,27 +162,18 @@ class Workers:
     def __exit__(self, *_: object) -> None:
         self.shut_down()
 
-    def _ask_about(self, sandbox: str, what: str) -> Any:
-        return self._call(lambda done: self._homes[sandbox].order(_asking(what, sandbox=sandbox), done))
-
-    def _ask(self, keeper: Keeper, what: str) -> Any:
-        return self._call(lambda done: keeper.order(_asking(what), done))
-
-    def _call(self, begin: Callable[[Future[Any]], None]) -> Any:
-        """Begin something on the loop's thread, and wait until it is done."""
+    def _call(self, act: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Have something done on the loop's thread, and wait until it is."""
         done: Future[Any] = Future()
 
-        def call() -> None:
-            try:
-                begin(done)
-            except (KeyError, ValueError) as error:
-                done.set_exception(error)
+        def begin() -> None:
+            self._loop.spawn(_told(act, done))
 
         with self._lock:
             if self._ended:
                 raise WorkerLostError(_SHUT_DOWN)
             self._waiting.add(done)
-            self._loop.call_from_thread(call)
+            self._loop.call_from_thread(begin)
         try:
             return done.result()
         finally:
@@ -170,6 +184,7 @@ class Workers:
     def _run(self) -> None:
         self._loop.on_crash = self._crash
         self._tasks = [self._loop.spawn(keeper.keep()) for keeper in self._keepers]
+        self._tasks.append(self._loop.spawn(self._watch_ends()))
         if self._audit is not None:
             self._loop.spawn(keep_flushed(self._loop, self._audit))
         self._loop.run()
@@ -179,6 +194,7 @@ class Workers:
             if not done.done():
                 done.set_exception(WorkerLostError(_SHUT_DOWN))
         for keeper in self._keepers:
+            keeper.reap()
             for kept in keeper.sandboxes.values():
                 kept.close()
         if self._audit is not None:
@@ -195,28 +211,56 @@ class Workers:
         log_bug("a bug in the supervisor", error)
         self._stop()
 
-    def _open(self, kept: Kept, done: Future[Any]) -> None:
+    async def _open(self, kept: Kept) -> None:
         if kept.id in self._homes:
-            kept.names.close()
             raise ValueError(f"there is a sandbox {kept.id} already")
         homes = list(self._homes.values())
         keeper = self._homes[kept.id] = min(self._keepers, key=homes.count)
+        try:
+            await keeper.open(kept)
+        except BaseException:
+            del self._homes[kept.id]
+            raise
 
-        async def hand_over(worker: WorkerProcess) -> None:
-            await kept.hand_to(worker)
-            keeper.sandboxes[kept.id] = kept
+    async def _change(self, sandbox: str, change: Change) -> bool:
+        keeper = self._homes[sandbox]
+        return await keeper.change(keeper.sandboxes[sandbox], change)
 
-        def forget_if_failed(done: Future[Any]) -> None:
-            if done.exception() is not None:
-                del self._homes[kept.id]
-                kept.names.close()
+    async def _close(self, sandbox: str) -> None:
+        keeper = self._homes.pop(sandbox)
+        await keeper.close(keeper.sandboxes[sandbox])
 
-        done.add_done_callback(forget_if_failed)
-        keeper.order(hand_over, done)
+    async def _metrics(self) -> list[str]:
+        asking = [self._loop.spawn(_unless_silent(keeper.ask("metrics"))) for keeper in self._keepers]
+        return [numbers for task in asking if (numbers := await self._loop.join(task)) is not None]
+
+    async def _is_up(self) -> None:
+        for keeper in self._keepers:
+            await keeper.is_up()
+
+    async def _watch_ends(self) -> None:
+        """Have an end made of policies that should have been replaced."""
+        while True:
+            await self._loop.sleep(_TICK_SECONDS)
+            now = time.clock_gettime(time.CLOCK_BOOTTIME)
+            for keeper in self._keepers:
+                for kept in list(keeper.sandboxes.values()):
+                    if kept.change.until is not None and kept.change.until <= now:
+                        kept.change.until = None
+                        self._loop.spawn(keeper.end(kept))
 
 
-def _asking(what: str, **data: Any) -> Act:
-    async def ask(worker: WorkerProcess) -> Any:
-        return await worker.ask(what, **data)
+async def _told(act: Callable[[], Coroutine[Any, Any, Any]], done: Future[Any]) -> None:
+    try:
+        result = await act()
+    except Exception as error:  # noqa: BLE001 - raised where it is waited for
+        done.set_exception(error)
+    else:
+        done.set_result(result)
 
-    return ask
+
+async def _unless_silent(asking: Coroutine[Any, Any, str]) -> str | None:
+    try:
+        return await asking
+    except (WorkerSilentError, WorkerLostError):
+        return None

@@ -1,14 +1,24 @@
 """A worker process: a gateway that does what the supervisor says.
 
-It is asked one thing after the other, and answers each with `{"answer": …}`, or with `{"refused": …}` if it has done
-nothing. Anything unexpected ends it: the supervisor will start another one. It also ends when the supervisor does.
+It answers everything that it is asked, with `{"answer": …}`, or with `{"refused": …}` if it has done nothing. Anything
+unexpected ends it: the supervisor will start another one. It also ends when the supervisor does.
+
+Policies are compiled on threads: a large one takes a second, and the loop has sandboxes to serve meanwhile. So answers
+may come in another order than questions. What counts for a sandbox is what was said of it last: a policy that is
+compiled when another one, or the sandbox's end, has been asked for is not put in force any more.
+
+A worker that takes another's place is given all sandboxes first, and serves none of them before: who is served already
+could keep it from the others.
 """
 
+import os
 import socket
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from signal import SIGKILL
-from typing import Any
+from typing import Any, Final
 
 from belljar.errors import BelljarError
 from belljar.gateway.audit import AuditLog, keep_flushed
@@ -19,13 +29,20 @@ from belljar.gateway.loop import Loop
 from belljar.gateway.metrics import Metrics
 from belljar.gateway.observing import Observer
 from belljar.gateway.resolver import Resolver
+from belljar.gateway.upstreamproxy import check_enforceable
 from belljar.gateway.virtual import VirtualNames
 from belljar.gateway.workers.channel import Channel, Message
 from belljar.gateway.workers.data import flow_to_data, policy_from_data, settings_from_data
 from belljar.gateway.workers.namememory import NameMemory
 from belljar.linux.descriptors import adopt
 from belljar.linux.processes import allow_most_descriptors, get_signal_when_parent_dies, keep_memory_private
-from belljar.policy import question
+from belljar.policy import CompiledPolicy, question
+
+_THREADS: Final = 2  # so that a large policy does not keep a small one waiting
+
+
+class _SupersededError(BelljarError):
+    """Something newer was asked for meanwhile."""
 
 
 class Worker:
@@ -40,23 +57,38 @@ class Worker:
             loop.spawn(keep_flushed(loop, self._audit))
         settings = settings_from_data(begin.data["settings"])
         self._gateway = Gateway(loop, Resolver(loop, settings.resolvers), settings)
+        self._settings = settings
+        self._compiling = ThreadPoolExecutor(_THREADS, thread_name_prefix="belljar-policies")
+        self._newest: dict[str, int] = {}
+        """The number of the change that each sandbox is to have, and of that which it has."""
+        self._in_force: dict[str, int] = {}
+        self._unserved: list[tuple[Jar, Listeners]] | None = []
+        """What waits for all sandboxes to be there; None from then on."""
         self._jars: dict[str, Jar] = {}
         self._memories: dict[str, NameMemory] = {}
-        self._tasks: dict[str, Callable[[Message], Any]] = {
+        self._changes: dict[str, Callable[[Message, CompiledPolicy | None], Any]] = {
             "open": self._open,
             "change_policy": self._change_policy,
+        }
+        self._tasks: dict[str, Callable[[Message], Any]] = {
+            "serve": self._serve,
+            "hold": self._hold,
             "close": self._close,
             "denials": lambda message: self._jars[message.data["sandbox"]].observer.denials(),
             "flows": self._flows,
             "metrics": lambda _message: self._metrics.render(),
+            "ping": lambda _message: None,
         }
 
-    def do(self, message: Message) -> dict[str, Any]:
+    async def do(self, message: Message) -> dict[str, Any]:
         """Do what a message asks for, and return what to say to it."""
+        what, number = message.data["do"], message.data["number"]
         try:
-            return {"answer": self._tasks[message.data["do"]](message)}
+            if what in self._changes:
+                return {"number": number, "answer": await self._change(self._changes[what], message)}
+            return {"number": number, "answer": self._tasks[what](message)}
         except BelljarError as error:
-            return {"refused": str(error)}
+            return {"number": number, "refused": str(error)}
 
     def end(self) -> None:
         """Close every door."""
@@ -64,32 +96,65 @@ class Worker:
         if self._audit is not None:
             self._audit.close()
 
-    def _open(self, message: Message) -> None:
+    async def _change(self, change: Callable[[Message, CompiledPolicy | None], Any], message: Message) -> Any:
+        """Do something with a policy, unless something newer is known by the time it is compiled."""
+        data, sandbox, number = message.data["policy"], message.data["sandbox"], message.data["change"]
+        self._newest[sandbox] = number
+        try:
+            policy = await self._compile(data) if data is not None else None
+            if self._newest.get(sandbox) != number:
+                raise _SupersededError
+            if policy is not None:
+                check_enforceable(policy, self._settings)
+        except BelljarError:
+            for descriptor in message.descriptors:
+                os.close(descriptor)
+            raise
+        answer = change(message, policy)
+        self._in_force[sandbox] = number
+        return answer
+
+    async def _compile(self, data: dict[str, Any]) -> CompiledPolicy:
+        compiled = self._compiling.submit(policy_from_data, data)
+
+        def arrange(wake: Callable[[], None]) -> Callable[[], None]:
+            compiled.add_done_callback(lambda _: self._loop.call_from_thread(wake))
+            return lambda: None
+
+        await self._loop.wait_for(arrange)
+        return compiled.result()
+
+    def _serve(self, _message: Message) -> None:
+        unserved, self._unserved = self._unserved or [], None
+        for jar, listeners in unserved:
+            self._gateway.open(jar, listeners)
+
+    def _open(self, message: Message, policy: CompiledPolicy | None) -> None:
         data, sandbox = message.data, message.data["sandbox"]
         memory = NameMemory(message.descriptors[0])
         sockets = map(adopt, message.descriptors[1:])
         listeners = Listeners(
             **{door: tuple(next(sockets) for _ in range(count)) for door, count in data["listeners"].items()}
         )
-        try:
-            policy = policy_from_data(data["policy"]) if data["policy"] is not None else None
-            names = VirtualNames(remember=memory.write)
-            names.restore(memory.read(), self._loop.clock())
-            observer = Observer(sandbox, audit=self._audit, metrics=self._metrics)
-            jar = Jar(sandbox, policy, observer, Limits(**data["limits"]), names)
-            _count_again(jar, memory.read())
-            self._gateway.open(jar, listeners)
-        except BelljarError:
-            listeners.close()
-            memory.close()
-            self._metrics.forget(sandbox)
-            raise
+        names = VirtualNames(remember=memory.write)
+        names.restore(memory.read(), self._loop.clock())
+        observer = Observer(sandbox, audit=self._audit, metrics=self._metrics)
+        jar = Jar(sandbox, policy, observer, Limits(**data["limits"]), names)
+        _count_again(jar, memory.read())
         self._jars[sandbox], self._memories[sandbox] = jar, memory
+        if self._unserved is None:
+            self._gateway.open(jar, listeners)
+        else:
+            self._unserved.append((jar, listeners))
 
-    def _change_policy(self, message: Message) -> dict[str, Any]:
-        policy = policy_from_data(message.data["policy"])
-        cut = self._gateway.change_policy(message.data["sandbox"], policy)
-        return {"generation": policy.generation, "flows_cut": cut}
+    def _change_policy(self, message: Message, policy: CompiledPolicy | None) -> int:
+        return self._jars[message.data["sandbox"]].change_policy(policy)
+
+    def _hold(self, message: Message) -> None:
+        """Have no policy in force until a change that is under way is done."""
+        sandbox = message.data["sandbox"]
+        if sandbox in self._jars and self._in_force.get(sandbox) != message.data["change"]:
+            self._jars[sandbox].change_policy(None)
 
     def _flows(self, message: Message) -> list[list[Any]]:
         now = self._loop.clock()
@@ -100,9 +165,18 @@ class Worker:
 
     def _close(self, message: Message) -> None:
         sandbox = message.data["sandbox"]
-        self._gateway.close(sandbox)
+        self._newest.pop(sandbox, None)  # and one that is still being compiled is never opened
+        if sandbox not in self._jars:
+            return
+        self._in_force.pop(sandbox, None)
+        jar = self._jars.pop(sandbox)
         self._memories.pop(sandbox).close()
-        del self._jars[sandbox]
+        if self._unserved is None:
+            self._gateway.close(sandbox)
+        else:
+            for _, listeners in (waiting for waiting in self._unserved if waiting[0] is jar):
+                listeners.close()
+            self._unserved = [waiting for waiting in self._unserved if waiting[0] is not jar]
         self._metrics.forget(sandbox)
 
 
@@ -116,16 +190,30 @@ def _count_again(jar: Jar, names: list[str]) -> None:
 
 async def _converse(loop: Loop, channel: Channel) -> None:
     """Do what the supervisor says, until it ends the conversation or is gone."""
-    try:
-        worker = Worker(loop, await channel.receive())
-        await channel.send({"answer": None})
-        try:
+    with suppress(EOFError):
+        begin = await channel.receive()
+        worker = Worker(loop, begin)
+        channel.send({"number": begin.data["number"], "answer": None})
+        failed: list[BaseException] = []
+
+        async def answer(message: Message) -> None:
+            try:
+                channel.send(await worker.do(message))
+            except Exception as error:  # noqa: BLE001 - it ends the worker, and not this task alone
+                failed.append(error)
+                listening.throw(EOFError())
+
+        async def listen() -> None:
             while True:
-                await channel.send(worker.do(await channel.receive()))
+                loop.spawn(answer(await channel.receive()))
+
+        listening = loop.spawn(listen())
+        try:
+            await loop.join(listening)
         finally:
             worker.end()
-    except EOFError:
-        pass
+            if failed:
+                raise failed[0]
 
 
 def main() -> None:

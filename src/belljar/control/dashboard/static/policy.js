@@ -100,7 +100,9 @@ export function policyView(place, sandbox, signal) {
     try {
       const change = await call("PUT", path, { text: editor.text(), etag: base.etag });
       const cut = change.flows_reset ? ` ${change.flows_reset} open flows were ended.` : "";
-      notify(`Generation ${change.generation} is in force.${cut}`);
+      notify(change.in_force
+        ? `Generation ${change.generation} is in force.${cut}`
+        : `Generation ${change.generation} is set. Nothing can be reached until it is in force.`);
       await load();
     } catch (problem) {
       if (problem.code === "policy_changed") {

@@ -99,7 +99,7 @@ function makeHeader(path) {
       known.labels.name && known.id,
       `${known.backend} backend`,
       known.image,
-      `${known.network.mode}, generation ${known.network.generation}`,
+      `${known.network.mode}, generation ${known.network.generation}${isClosed(known) ? " (not in force: nothing can be reached)" : ""}`,
       `${span(Math.max(1, now - known.created_at))} old`,
       until(known.expires_at, "pauses"),
       until(known.hard_expires_at, "is deleted"),
@@ -107,4 +107,8 @@ function makeHeader(path) {
     ].filter(Boolean).join("  ·  "));
   }
   return { element, update, tick };
+}
+
+function isClosed({ status, network }) {
+  return ["running", "paused"].includes(status) && !network.in_force;
 }

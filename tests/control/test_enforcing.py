@@ -1,0 +1,190 @@
+"""Enforcement that depends on nobody's goodwill: the gateway's workers are stopped, and the API does what it says."""
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from belljar.control.pipes import Pipe
+from tests.control.machines import Machine
+from tests.control.servers import parse_events, until
+from tests.control.test_machine import NOTHING, PLAIN, streaming
+
+MANY = 27
+
+
+def workers(machine: Machine) -> list[int]:
+    """Return the processes that serve sandboxes, the oldest first."""
+
+    def find() -> Iterator[int]:
+        assert machine.process is not None
+        for thread in Path(f"/proc/{machine.process.pid}/task").iterdir():
+            for child in (thread / "children").read_text().split():
+                if b"workers.worker" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    yield int(child)
+
+    return sorted(find())
+
+
+def stop_all(machine: Machine) -> list[int]:
+    pids = workers(machine)
+    assert pids
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    return pids
+
+
+def in_force(machine: Machine, jar: str) -> bool:
+    return bool(machine.call("GET", f"/sandboxes/{jar}")["network"]["in_force"])
+
+
+def connections(universe) -> set[str]:
+    return {seen.address for seen in universe.internet.witness.of_kind("connection")}
+
+
+def events(machine: Machine, jar: str) -> list[str]:
+    with machine.client() as client, client.stream("GET", f"/sandboxes/{jar}/events?after=0&follow=false") as answer:
+        return [event.event for event in parse_events(answer.iter_lines())]
+
+
+def test_a_policy_counts_although_the_worker_is_stopped(machine, universe):
+    jar, other = machine.sandbox(PLAIN), machine.sandbox(PLAIN)
+    with streaming(machine, jar) as ended:
+        stop_all(machine)
+        universe.forget()
+        assert machine.call("PUT", f"/sandboxes/{jar}/network", NOTHING)["generation"] == 2
+        assert ended.wait(20), "its connection has ended"
+    assert machine.fetch(jar, "http://plain.test/") == ""
+    assert connections(universe) == set()
+    machine.call("PUT", f"/sandboxes/{other}/network", PLAIN)
+    until(lambda: in_force(machine, jar) and in_force(machine, other))
+    assert machine.fetch(other, "http://plain.test/") != "", "the others are served again"
+    assert machine.fetch(jar, "http://plain.test/") == ""
+    until(lambda: "sandbox.held" in events(machine, jar))
+
+
+def test_many_sandboxes_of_stopped_workers_are_closed_at_once(machine, universe):
+    jars = [machine.sandbox(PLAIN) for _ in range(MANY)]
+    assert machine.fetch(jars[-1], "http://plain.test/") != ""
+    stop_all(machine)
+    universe.forget()
+    generations: list[int] = []
+
+    def close(jar: str) -> None:
+        generations.append(machine.call("PUT", f"/sandboxes/{jar}/network", NOTHING)["generation"])
+
+    threads = [threading.Thread(target=close, args=(jar,)) for jar in jars]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert generations == [2] * MANY
+    until(lambda: all(in_force(machine, jar) for jar in jars))
+    assert machine.fetch(jars[-1], "http://plain.test/") == ""
+    assert connections(universe) == set()
+
+
+def test_deleting_pausing_and_times_to_live_need_no_worker(machine):
+    deleted, paused, soft, hard = (machine.sandbox(PLAIN) for _ in range(4))
+    stop_all(machine)
+    assert machine.call("POST", f"/sandboxes/{paused}/pause")["status"] == "paused"
+    machine.call("POST", f"/sandboxes/{soft}/refresh", {"ttl": 0.1})
+    until(lambda: machine.call("GET", f"/sandboxes/{soft}")["status"] == "paused")
+    stop_all(machine)
+    machine.call("DELETE", f"/sandboxes/{deleted}")
+    stop_all(machine)
+    machine.call("POST", f"/sandboxes/{hard}/refresh", {"ttl": 0, "hard_ttl": 0.1})
+    until(lambda: {paused, soft} == {each["id"] for each in machine.call("GET", "/sandboxes")["sandboxes"]})
+    for gone in (deleted, hard):
+        assert not (machine.state / "local" / gone).exists()
+
+
+def test_a_grant_ends_although_the_worker_is_stopped(machine, universe):
+    jar = machine.sandbox(NOTHING)
+    machine.call("POST", f"/sandboxes/{jar}/network/grants", {"allow": "plain.test", "seconds": 4})
+    with streaming(machine, jar) as ended:
+        stop_all(machine)
+        assert ended.wait(20), "nobody had to be there to end it"
+    until(lambda: machine.call("GET", f"/sandboxes/{jar}/network/grants") == {"grants": []})
+    universe.forget()
+    assert machine.fetch(jar, "http://plain.test/") == ""
+    assert connections(universe) == set()
+
+
+def test_a_server_that_is_killed_before_a_policy_is_in_force_begins_with_it(machine, universe):
+    jar = machine.sandbox(PLAIN)
+    assert machine.fetch(jar, "http://plain.test/") != ""
+    stop_all(machine)
+
+    def put() -> None:
+        try:
+            machine.call("PUT", f"/sandboxes/{jar}/network", NOTHING)
+        except OSError:
+            return
+
+    change = threading.Thread(target=put)
+    change.start()
+    until(lambda: b"block-all" in _written(machine) and b"plain.test" not in _written(machine))
+    machine.kill()
+    change.join()
+    universe.forget()
+    machine.start()
+    assert machine.fetch(jar, "http://plain.test/") == ""
+    assert machine.call("GET", f"/sandboxes/{jar}/network") == NOTHING
+    assert connections(universe) == set()
+
+
+def _written(machine: Machine) -> bytes:
+    """Return the policy that is written down."""
+    import sqlite3  # noqa: PLC0415
+
+    with sqlite3.connect(machine.state / "belljar.db") as database:
+        return b"".join(row[0].encode() for row in database.execute("SELECT policy FROM sandboxes"))
+
+
+def test_questions_about_a_stopped_worker_hold_up_nobody_else(machine):
+    jars = [machine.sandbox(PLAIN) for _ in range(len(workers(machine)))]
+    os.kill(workers(machine)[0], signal.SIGSTOP)
+    codes: list[int] = []
+
+    def ask() -> None:
+        with machine.client() as client:
+            codes.append(client.get(f"/sandboxes/{jars[0]}/flows").status_code)
+
+    asking = [threading.Thread(target=ask) for _ in range(100)]
+    for thread in asking:
+        thread.start()
+    for jar in jars:
+        assert machine.call("PUT", f"/sandboxes/{jar}/network", NOTHING)["generation"] == 2
+        assert machine.run(jar, "true")["exit_code"] == 0
+    for thread in asking:
+        thread.join()
+    assert set(codes) <= {200, 503}
+
+
+def test_what_writes_without_end_to_nobody_does_not_keep_the_server_from_its_work(tmp_path):
+    endless = tmp_path / "endless"
+    endless.symlink_to("/dev/zero")
+    gone_on = threading.Event()
+
+    async def work() -> None:
+        draining = asyncio.create_task(Pipe(endless).drain())
+        await asyncio.sleep(0.01)
+        gone_on.set()
+        draining.cancel()
+
+    threading.Thread(target=asyncio.run, args=(work(),), daemon=True).start()
+    assert gone_on.wait(20)
+
+
+def test_a_commands_time_passes_even_if_nobody_reads_what_it_writes(machine):
+    jar = machine.sandbox(PLAIN)
+    body = {"command": ["sh", "-c", "touch begun; exec yes"], "timeout": 1}
+    with (
+        machine.client() as client,
+        client.stream("POST", f"/sandboxes/{jar}/exec", json=body, headers={"accept": "text/event-stream"}),
+    ):
+        until((machine.state / "local" / jar / "work" / "begun").exists)
+        until(lambda: machine.run(jar, "pgrep", "-x", "yes")["exit_code"] == 1)
