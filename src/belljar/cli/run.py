@@ -197,7 +197,7 @@ class _Run:
             with suppress(BrokenPipeError):
                 self._warn_of_changed_places()
             return code
-        policy = policy_of(self._policy_options())
+        policy = policy_of(self._policy_options(), self._exposed())
         for warning in policy.warnings:
             self._say(f"warning: {warning}")
         if options["isolation"] == "perimeter" and policy.compiled.mode is Mode.ALLOW_ALL:
@@ -276,6 +276,10 @@ class _Run:
             )
         lists = ("allow", "allow_cidr", "allow_port", "deny", "deny_cidr", "deny_port", "preset", "host_port")
         return PolicyOptions(options["policy"], modes.pop() if modes else None, *(options[name] for name in lists))
+
+    def _exposed(self) -> list[Path]:
+        """Return where the command can write."""
+        return [self._workdir, *(bind.source for bind in self._spec.binds if bind.writable)]
 
     def _environment(self) -> dict[str, str]:
         is_local = self._options["backend"] == _LOCAL
