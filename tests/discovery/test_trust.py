@@ -151,10 +151,7 @@ def test_apt_is_the_systems_alone(machine):
 )
 def test_a_program_of_the_system_that_others_can_change(machine, tool, spoil, why):
     """Where the program is read, and not run, what leads to it counts as much."""
-    if tool == "debian":
-        path = machine.bin / "apt-get"
-    else:
-        path = machine.machine.require(PROGRAMS[tool][0])
+    path = machine.bin / "apt-get" if tool == "debian" else machine.machine.require(PROGRAMS[tool][0])
     spoil(path)
     with pytest.raises(ToolNotFoundError, match=" is not trusted, since ") as caught:
         machine.discover(tool)

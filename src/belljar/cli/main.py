@@ -11,6 +11,7 @@ from belljar.errors import BelljarError
 
 EXIT_ERROR = 2
 _STANDARD_ERROR = 2
+_COMPLETING = "_BELLJAR_COMPLETE"
 EXIT_INTERRUPTED = 130  # as shells report a program that Ctrl-C has ended; 1 would mean "denied"
 
 
@@ -47,8 +48,10 @@ def cli(context: click.Context) -> None:
 def main() -> None:
     """Run the command line; whatever goes wrong, the user sees a message and no traceback."""
     _open_missing_streams()
+    if _COMPLETING in os.environ:  # a shell asks, and click answers before there is a command
+        import belljar.cli.completion  # noqa: F401, PLC0415
     try:
-        sys.exit(cli(prog_name="belljar", standalone_mode=False))
+        sys.exit(cli(prog_name="belljar", complete_var=_COMPLETING, standalone_mode=False))
     except click.Abort:
         sys.exit(EXIT_INTERRUPTED)
     except click.ClickException as error:

@@ -175,7 +175,7 @@ class _Run:
             environment=self._environment(),
             binds=(*self._binds("bind", writable=True), *self._binds("ro_bind", writable=False)),
             allow_write=tuple(map(Path, options["allow_write"])),
-            keep=tuple(Path(options[name]).absolute() for name in ("policy", "audit") if options[name]),
+            keep=tuple(self._own_file(name) for name in ("policy", "audit") if options[name]),
             debugger=options["allow_debugger"],
             limits=ResourceLimits(options["cpu_limit"], options["mem_limit"]),
         )
@@ -276,6 +276,16 @@ class _Run:
             )
         lists = ("allow", "allow_cidr", "allow_port", "deny", "deny_cidr", "deny_port", "preset", "host_port")
         return PolicyOptions(options["policy"], modes.pop() if modes else None, *(options[name] for name in lists))
+
+    def _own_file(self, option: str) -> Path:
+        """Return a file that Belljar itself reads or writes."""
+        path = Path(self._options[option]).absolute()
+        if _has_link_in(self._workdir, path):
+            raise BelljarError(
+                f"--{option}: {self._options[option]} is a link in the working directory, or behind one, and a "
+                f"sandboxed command can have made it;\nif you mean what it leads to, name that: {path.resolve()}"
+            )
+        return path
 
     def _exposed(self) -> list[Path]:
         """Return where the command can write."""

@@ -10,9 +10,7 @@ custom. What is elsewhere is refused, and never passed over in silence.
 A variable of the caller's is the caller's word. If it names a file, that file is held to the same.
 """
 
-import grp
 import os
-import pwd
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from belljar.discovery.running import MAX_BYTES, NoAnswerError, answer_of
+from belljar.linux import usersfiles
 from belljar.linux.programs import DIRECTORIES
 from belljar.linux.trusted import Trust, UntrustedError
 
@@ -32,21 +31,13 @@ AT_HOME: Final = (
 """Where in the user's home directory files are believed. Projects, and links to what is in them, are elsewhere."""
 
 
-def home_of_user() -> Path | None:
-    """Return the home directory that the system knows of: a variable may lead into a project."""
-    try:
-        return Path(pwd.getpwuid(os.geteuid()).pw_dir).resolve()
-    except KeyError:
-        return None
-
-
 @dataclass(frozen=True, slots=True)
 class Machine:
     """The machine that is asked: this one, unless a test plays another."""
 
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
     root: Path = Path("/")
-    users_home: Path | None = field(default_factory=home_of_user)
+    users_home: Path | None = field(default_factory=usersfiles.home)
     exposed: tuple[Path, ...] = ()
     """Directories that sandboxes can write to."""
 
@@ -140,28 +131,11 @@ class Machine:
 
     def _trust(self) -> Trust:
         home = self.users_home
-        return Trust(
-            self._trust_in_system().system,
-            user=os.geteuid(),
-            group=_private_group(),
-            places=tuple(home / place for place in AT_HOME) if home else (),
-            exposed=self.exposed,
-        )
+        places = [home / place for place in AT_HOME] if home else []
+        return usersfiles.trust_in(places, self._trust_in_system().system, self.exposed)
 
 
 def _absolute(path: str, variable: str) -> Path:
     if not path.startswith("/"):
         raise NoAnswerError(f"{variable} names {path}, which is another file in each directory")
     return Path(path)
-
-
-def _private_group() -> int | None:
-    """Return the user's own group, if nobody else is in it: many systems let it write to all that a user makes."""
-    try:
-        user = pwd.getpwuid(os.geteuid())
-        group = grp.getgrgid(user.pw_gid)
-    except KeyError:
-        return None
-    if user.pw_uid == 0:
-        return None  # some systems have ordinary users in the group of root's
-    return group.gr_gid if group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name} else None
