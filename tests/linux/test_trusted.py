@@ -90,7 +90,7 @@ def test_others_that_can_write_on_the_way(system, tmp_path, spoiled, mode):
 
 def test_a_sticky_directory_keeps_what_is_roots(system):
     (system / "bin").chmod(0o1777)
-    assert Trust((system,)).check(system / "bin/tool")
+    assert Trust((system,)).check(system / "bin/tool") == system / "bin/tool"
     os.chown(system / "bin/tool", 4242, -1)
     assert why(Trust((system,)), system / "bin/tool") == "it belongs to user 4242"
 
@@ -130,7 +130,8 @@ def test_root_is_seen_as_nobody_in_a_user_namespace_without_root():
             os.setresuid(1, 1, 1)
             unshare(CLONE_NEWUSER)
             assert Path("/usr").stat().st_uid == user.pw_uid
-            code = 0 if Trust().check(Path("/bin/sh")) else 1
+            Trust().check(Path("/bin/sh"))
+            code = 0
         finally:
             os._exit(code)
     assert os.waitpid(child, 0)[1] == 0
