@@ -5,7 +5,7 @@ agent's making, and the caller's PATH or PIP_CONFIG_FILE may lead there. Asking 
 way out of the sandbox) nor believe them (an agent could name its own hosts). So tools are read rather than run: their
 settings and, where nothing is set, their own files, in which the default is. All of these have to be at trusted places
 (`belljar.linux.trusted`): the system's, and a few in the user's home directory where tools and their settings are by
-custom. What is elsewhere is refused, and never passed over in silence.
+custom. Programs that are elsewhere are passed over; settings that are elsewhere are refused, never ignored.
 
 A variable of the caller's is the caller's word. If it names a file, that file is held to the same.
 """
@@ -115,6 +115,8 @@ class Machine:
                     yield self._trust().check(directory / program)
                 except UntrustedError as error:
                     yield error
+                except OSError:
+                    continue  # gone in the meantime
 
     def _required_of_system(self, program: str) -> Path:
         for path in (directory / program for directory in self._directories_of_system()):
