@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from belljar.discovery import ToolNotFoundError
+from belljar.discovery import ToolNotFoundError, apt, discover
+from belljar.discovery.asking import Machine
 from tests.discovery.machines import SECRET
 
 SOURCES = f"""\
@@ -46,25 +47,26 @@ def test_apt_is_asked_for_sources_and_not_for_what_it_downloaded(played):
 
 
 @pytest.mark.skipif(not Path("/usr/bin/apt-get").exists(), reason="apt-get is not installed here")
-def test_the_apt_of_this_machine(played):
+def test_the_apt_of_this_machine(tmp_path, monkeypatch):
     """It reads sources that were never fetched, and leaves nothing behind."""
-    (played.bin / "apt-get").symlink_to("/usr/bin/apt-get")
-    played.write("etc/os-release", "ID=debian")
-    sources = played.write(
-        "sources.list",
+    sources = tmp_path / "sources.list"
+    sources.write_text(
         f"""
         deb [trusted=yes] http://me:{SECRET}@mirror.corp.example:8080/debian stable main
         deb [trusted=yes] https://packages.corp.example/flat ./
         deb [trusted=yes] file:/srv/debian stable main
         """,
     )
-    config = f'Dir::Etc::SourceList "{sources}"; Dir::Etc::SourceParts "/dev/null"; Dir::Cache "{played.root}/cache";'
-    played.env["APT_CONFIG"] = str(played.write("apt.conf", config))
-    assert played.hosts("debian") == [
+    chosen = {"Dir::Etc::SourceList": sources, "Dir::Etc::SourceParts": "/dev/null", "Dir::Cache": tmp_path / "cache"}
+    options = [word for name, value in chosen.items() for word in ("-o", f"{name}={value}")]
+    monkeypatch.setattr(apt, "_SOURCES_ONLY", (*apt._SOURCES_ONLY, *options))
+    monkeypatch.setattr(apt, "_distribution_of", lambda _: "debian")
+    found = discover("debian", Machine(env={}))
+    assert [(host.host, host.port, host.why) for host in found] == [
         ("mirror.corp.example", 8080, "apt source stable"),
         ("packages.corp.example", 443, "apt source ./"),
     ]
-    assert not list(played.root.glob("cache/**/*.bin"))
+    assert not list(tmp_path.glob("cache/**/*.bin"))
 
 
 @pytest.mark.parametrize(
@@ -81,8 +83,8 @@ def test_another_machine(played, release, problem):
     with pytest.raises(ToolNotFoundError) as caught:
         played.discover("debian")
     assert str(caught.value) == (
-        f"{problem}, so the apt sources cannot be asked for; "
-        "name the host instead: presets: [{debian: registry.corp.example}]"
+        f"{problem}, so the apt sources cannot be asked for; name the host instead: "
+        "presets: [{debian: registry.corp.example}] in a policy, or --allow registry.corp.example"
     )
 
 

@@ -1,11 +1,14 @@
-"""Children and files: what comes back, what does not, and what is never run."""
+"""Children and files: what comes back, and what does not. What is never run or believed is in test_trust.py."""
 
 import os
-import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from belljar.discovery.asking import MAX_BYTES, Machine, NoAnswerError
+from belljar.discovery.asking import Machine
+from belljar.discovery.running import MAX_BYTES, NoAnswerError
+from belljar.linux import programs
 
 
 def test_a_program_answers_with_what_it_prints(played):
@@ -21,6 +24,13 @@ def test_a_program_has_no_input_and_starts_in_the_root_directory(played):
 def test_arguments_meet_no_shell(played):
     played.install("tool", 'echo "$1"')
     assert played.machine.run("tool", "$(SITE); `id`") == "$(SITE); `id`\n"
+
+
+def test_a_program_gets_nothing_of_the_callers_environment(played):
+    played.env |= {"LD_PRELOAD": "/x.so", "APT_CONFIG": "/x"}
+    played.install("tool", "exec /usr/bin/env")
+    told = dict(line.split("=", 1) for line in played.machine.run("tool").splitlines())
+    assert {name: value for name, value in told.items() if name != "PWD"} == programs.ENVIRONMENT
 
 
 @pytest.mark.parametrize(
@@ -62,68 +72,18 @@ def test_a_program_that_hangs_is_killed_with_all_its_children(played, script):
     played.install("tool", f"exec 3<>{held}\n{script}")
     reader = os.open(held, os.O_RDONLY | os.O_NONBLOCK)
     with pytest.raises(NoAnswerError, match=r"^tool did not answer within 0\.2 seconds$"):
-        Machine(env=played.env, root=played.root, timeout=0.2).run("tool")
+        replace(played.machine, timeout=0.2).run("tool")
     os.set_blocking(reader, True)
     assert os.read(reader, 1) == b""
     os.close(reader)
 
 
-def test_programs_run_side_by_side(played):
-    """Each of the two can end only while the other runs."""
-    os.mkfifo(played.root / "meet")
-    played.install("writer", f"echo hello >{played.root}/meet; echo written")
-    played.install("reader", f"read line <{played.root}/meet; echo $line")
-    answers = played.machine.run_together(("writer",), ("absent",), ("reader",))
-    assert answers == ["written\n", None, "hello\n"]
-
-
-def test_a_program_in_the_working_directory_is_never_run(played, monkeypatch):
-    """An earlier sandbox may have written it."""
-    played.install("tool", f"echo run >{played.root}/traces")
-    monkeypatch.chdir(played.bin.parent)
-    with pytest.raises(NoAnswerError) as caught:
-        played.machine.run("tool")
-    assert str(caught.value) == "tool is only in the working directory, where a sandbox may have put it"
-    assert not (played.root / "traces").exists()
-
-
-@pytest.mark.parametrize("entry", [".", "", "bin"])
-def test_relative_entries_of_the_path_do_not_count(played, monkeypatch, entry):
-    monkeypatch.chdir(played.root)
-    played.install("tool", "echo run")
-    played.env["PATH"] = entry
-    assert played.machine.find("tool") is None
-
-
-def test_a_link_into_the_working_directory_does_not_hide_it(played, monkeypatch):
-    project = played.root / "project"
-    played.write("project/bin/tool", "#!/bin/sh\n").chmod(0o755)
-    (played.root / "link").symlink_to(project / "bin")
-    played.env["PATH"] = str(played.root / "link")
-    monkeypatch.chdir(project)
-    assert played.machine.find("tool") is None
-
-
-def test_programs_are_found_from_the_root_directory(played, monkeypatch):
-    """A service often runs there: the root directory is nobody's project."""
-    tool = played.install("tool")
-    monkeypatch.chdir("/")
-    assert played.machine.find("tool") == tool
-
-
-def test_a_module_in_the_working_directory_is_never_imported(played, monkeypatch):
-    """``python3 -m pip`` would otherwise run the project's pip.py."""
-    played.write("project/pip.py", f"open({str(played.root / 'traces')!r}, 'w')")
-    monkeypatch.chdir(played.root / "project")
-    python = os.path.realpath(f"/proc/{os.getpid()}/exe")
-    Machine(env={}).run_together((python, "-m", "pip", "--version"), (python, "-c", "import pip"))
-    assert not (played.root / "traces").exists()
-
-
 def test_files_that_are_not_there_or_not_files(played):
-    assert played.machine.read(played.root / "absent") is None
+    os.mkfifo(played.home / ".npmrc")
+    assert played.machine.read(played.home / ".npmrc") is None
+    assert played.machine.read(played.home / ".config/absent") is None
     assert played.machine.read(played.bin) is None
-    assert played.machine.read(played.write("present", "x")) == b"x"
+    assert played.machine.read(played.write("etc/present", "x")) == b"x"
 
 
 @pytest.mark.parametrize(
@@ -131,15 +91,23 @@ def test_files_that_are_not_there_or_not_files(played):
     [
         ({"HOME": "/home/me", "CARGO_HOME": "/opt/cargo"}, "/opt/cargo"),
         ({"HOME": "/home/me", "CARGO_HOME": ""}, "/home/me/.cargo"),
-        ({"HOME": "/home/me", "CARGO_HOME": "relative"}, "/relative"),
-        ({}, "/.cargo"),
+        ({}, "/home/me/.cargo"),
+        ({"HOME": "/srv/project"}, "/srv/project/.cargo"),
     ],
-    ids=["set", "empty", "relative to the root, not to a project", "homeless"],
+    ids=["set", "empty", "homeless", "elsewhere"],
 )
 def test_directories_of_the_user(env, expected):
-    assert str(Machine(env=env).directory("CARGO_HOME", ".cargo")) == expected
+    machine = Machine(env=env, users_home=Path("/home/me"))
+    assert str(machine.directory("CARGO_HOME", ".cargo")) == expected
+
+
+def test_a_variable_with_a_path_that_depends_on_the_directory():
+    with pytest.raises(NoAnswerError) as caught:
+        Machine(env={"CARGO_HOME": "cargo"}).directory("CARGO_HOME", ".cargo")
+    assert str(caught.value) == "CARGO_HOME names cargo, which is another file in each directory"
 
 
 def test_this_machine_is_the_default():
     assert Machine().env is os.environ
-    assert Machine().find(sys.executable) is not None
+    assert Machine().users_home is not None
+    assert Machine().find("sh") is not None

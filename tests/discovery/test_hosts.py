@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.discovery.asking import NoAnswerError
 from belljar.discovery.hosts import Named, hosts_of, locate
 from belljar.discovery.model import ToolHost
+from belljar.discovery.running import NoAnswerError
 from belljar.names import canonical_name
 from tests.discovery.machines import SECRET
 

@@ -6,7 +6,7 @@ import pytest
 from belljar.discovery import ToolNotFoundError
 from tests.discovery.machines import SECRET
 
-REMEDY = "name the host instead: presets: [{java: registry.corp.example}]"
+REMEDY = "name the host instead: presets: [{java: registry.corp.example}] in a policy, or --allow registry.corp.example"
 SUPER_POM = """\
 <project>
   <repositories><repository><id>central</id><url>https://public.corp.example/maven</url></repository></repositories>
@@ -41,9 +41,9 @@ def settings(*mirrors: tuple[str, str, str, str], repositories: str = "") -> str
 @pytest.fixture
 def maven(played):
     """Maven as it is usually installed: the program on the PATH is a link."""
-    played.write("opt/maven/bin/mvn", "#!/bin/sh\n").chmod(0o755)
-    (played.bin / "mvn").symlink_to(played.root / "opt/maven/bin/mvn")
-    played.write("opt/maven/lib/maven-model-builder-3.9.9.jar", jar(SUPER_POM))
+    played.write("usr/share/maven/bin/mvn", "#!/bin/sh\n").chmod(0o755)
+    (played.bin / "mvn").symlink_to(played.root / "usr/share/maven/bin/mvn")
+    played.write("usr/share/maven/lib/maven-model-builder-3.9.9.jar", jar(SUPER_POM))
     return played
 
 
@@ -73,14 +73,14 @@ def test_a_mirror_of_something_else_does_not(maven, mirror_of):
 
 def test_a_mirror_that_blocks_is_no_host(maven):
     blocker = ("blocker", "*", "http://0.0.0.0/", "<blocked>true</blocked>")
-    maven.write("opt/maven/conf/settings.xml", settings(blocker))
+    maven.write("usr/share/maven/conf/settings.xml", settings(blocker))
     assert len(maven.hosts("java")) == 2
 
 
 def test_settings_of_the_user_and_of_the_installation(maven):
     theirs = "<repository><id>corp</id><url>https://repo.corp.example/maven</url></repository>"
     maven.write("~/.m2/settings.xml", settings(repositories=theirs))
-    maven.write("opt/maven/conf/settings.xml", settings(("m", "central", "http://m.corp.example", "")))
+    maven.write("usr/share/maven/conf/settings.xml", settings(("m", "central", "http://m.corp.example", "")))
     assert maven.hosts("java") == [
         ("m.corp.example", 80, "Maven mirror m"),
         ("repo.corp.example", 443, "Maven repository corp"),
@@ -99,7 +99,7 @@ def test_maven_is_not_installed(played):
     ids=["empty", "garbage", "without a super POM", "corrupt"],
 )
 def test_a_jar_that_cannot_be_read(maven, content):
-    maven.write("opt/maven/lib/maven-model-builder-3.9.9.jar", content)
+    maven.write("usr/share/maven/lib/maven-model-builder-3.9.9.jar", content)
     with pytest.raises(ToolNotFoundError) as caught:
         maven.discover("java")
     assert str(caught.value) == f"no host is named in the configuration of Maven; {REMEDY}"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.discovery.asking import NoAnswerError
 from belljar.discovery.reading import parse_json, parse_toml, parse_xml, strings_of, table_of
+from belljar.discovery.running import NoAnswerError
 
 BOMB = b"""<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><x>&b;</x>"""
 EXTERNAL = b"""<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><x>&a;</x>"""

@@ -5,7 +5,7 @@ import pytest
 from belljar.discovery import ToolNotFoundError
 from tests.discovery.machines import SECRET, PlayedMachine
 
-REMEDY = "name the host instead: presets: [{rust: registry.corp.example}]"
+REMEDY = "name the host instead: presets: [{rust: registry.corp.example}] in a policy, or --allow registry.corp.example"
 
 
 @pytest.fixture
@@ -87,9 +87,9 @@ def test_a_replaced_source_leaves_the_rest_of_the_cache_out(cargo):
 
 
 def test_the_old_name_of_the_file_comes_first(cargo):
-    cargo.env["CARGO_HOME"] = str(cargo.root / "elsewhere")
-    cargo.write("elsewhere/config", 'registries.a.index = "https://old.corp.example"')
-    cargo.write("elsewhere/config.toml", 'registries.a.index = "https://new.corp.example"')
+    cargo.env["CARGO_HOME"] = str(cargo.home / ".local/cargo")
+    cargo.write("~/.local/cargo/config", 'registries.a.index = "https://old.corp.example"')
+    cargo.write("~/.local/cargo/config.toml", 'registries.a.index = "https://new.corp.example"')
     assert cargo.hosts("rust") == [("old.corp.example", 443, "cargo's registry a")]
 
 

@@ -1,7 +1,15 @@
 """`belljar completion`: scripts for the shells that people use."""
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import BashComplete, ShellComplete, add_completion_class, get_completion_class
+
+
+@add_completion_class
+class _Bash(BashComplete):
+    """As click has it, but it does not run the `bash` that the PATH leads to for its version."""
+
+    def source(self) -> str:
+        return ShellComplete.source(self)
 
 
 @click.command()

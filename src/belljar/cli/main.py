@@ -15,6 +15,7 @@ from belljar.errors import BelljarError
 
 EXIT_ERROR = 2
 _STANDARD_ERROR = 2
+_COMPLETING = "_BELLJAR_COMPLETE"
 EXIT_INTERRUPTED = 130  # as shells report a program that Ctrl-C has ended; 1 would mean "denied"
 
 
@@ -60,8 +61,10 @@ def main() -> None:
 
 
 def _run() -> None:
+    if _COMPLETING in os.environ:  # a shell asks, and click answers before there is a command
+        import belljar.cli.completion  # noqa: F401, PLC0415
     try:
-        sys.exit(cli(prog_name="belljar", standalone_mode=False))
+        sys.exit(cli(prog_name="belljar", complete_var=_COMPLETING, standalone_mode=False))
     except click.Abort:
         sys.exit(EXIT_INTERRUPTED)
     except click.ClickException as error:

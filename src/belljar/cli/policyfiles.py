@@ -3,6 +3,8 @@
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import click
 
@@ -68,11 +70,14 @@ def load_document(path: str) -> Document:
         raise InvalidFileError(_listed(shown(path), None, error.problems)) from None
 
 
-def load_policy(path: str) -> PolicyFile:
-    """Read and compile a policy file, for this machine. Raises UnreadableFileError or InvalidFileError."""
+def load_policy(path: str, exposed: Iterable[Path] = ()) -> PolicyFile:
+    """Read and compile a policy file, for this machine and for sandboxes that can write to what is exposed.
+
+    Raises UnreadableFileError or InvalidFileError.
+    """
     document = load_document(path)
     try:
-        compiled = compile_policy(document.policy, discover=discover)
+        compiled = compile_policy(document.policy, discover=partial(discover, exposed=tuple(exposed)))
     except InvalidPolicyError as error:
         raise InvalidFileError(_listed(shown(path), document, error.problems)) from None
     return PolicyFile(shown(path), document, compiled)

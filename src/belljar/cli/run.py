@@ -175,7 +175,7 @@ class _Run:
             environment=self._environment(),
             binds=(*self._binds("bind", writable=True), *self._binds("ro_bind", writable=False)),
             allow_write=tuple(map(Path, options["allow_write"])),
-            keep=tuple(Path(options[name]).absolute() for name in ("policy", "audit") if options[name]),
+            keep=tuple(self._own_file(name) for name in ("policy", "audit") if options[name]),
             debugger=options["allow_debugger"],
             limits=ResourceLimits(options["cpu_limit"], options["mem_limit"]),
         )
@@ -197,7 +197,7 @@ class _Run:
             with suppress(BrokenPipeError):
                 self._warn_of_changed_places()
             return code
-        policy = policy_of(self._policy_options())
+        policy = policy_of(self._policy_options(), self._exposed())
         for warning in policy.warnings:
             self._say(f"warning: {warning}")
         if options["isolation"] == "perimeter" and policy.compiled.mode is Mode.ALLOW_ALL:
@@ -276,6 +276,20 @@ class _Run:
             )
         lists = ("allow", "allow_cidr", "allow_port", "deny", "deny_cidr", "deny_port", "preset", "host_port")
         return PolicyOptions(options["policy"], modes.pop() if modes else None, *(options[name] for name in lists))
+
+    def _own_file(self, option: str) -> Path:
+        """Return a file that Belljar itself reads or writes."""
+        path = Path(self._options[option]).absolute()
+        if _has_link_in(self._workdir, path):
+            raise BelljarError(
+                f"--{option}: {self._options[option]} is a link in the working directory, or behind one, and a "
+                f"sandboxed command can have made it;\nif you mean what it leads to, name that: {path.resolve()}"
+            )
+        return path
+
+    def _exposed(self) -> list[Path]:
+        """Return where the command can write."""
+        return [self._workdir, *(bind.source for bind in self._spec.binds if bind.writable)]
 
     def _environment(self) -> dict[str, str]:
         is_local = self._options["backend"] == _LOCAL

@@ -1,8 +1,10 @@
 """The policy of a run: a file's, with what the command line adds."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from belljar.cli.policyfiles import load_policy
@@ -56,18 +58,18 @@ class RunPolicy:
     warnings: tuple[str, ...]
 
 
-def policy_of(options: PolicyOptions) -> RunPolicy:
-    """Return the policy of a run. Without a file or a mode, it is to block all.
+def policy_of(options: PolicyOptions, exposed: Sequence[Path]) -> RunPolicy:
+    """Return the policy of a run that can write to what is exposed. Without a file or a mode, it is to block all.
 
     Raises OptionError, or what `load_policy` raises.
     """
-    loaded = load_policy(options.file) if options.file is not None else None
+    loaded = load_policy(options.file, exposed) if options.file is not None else None
     of_file = loaded.document.policy if loaded is not None else Policy(Mode.BLOCK_ALL)
     mode = options.mode or of_file.mode
     try:
         added = policy_from(Reading(_document(options, mode)))
         together = _joined(replace(of_file, mode=mode), added.policy)
-        compiled = compile_policy(together, discover=discover, host_addresses=own_addresses())
+        compiled = compile_policy(together, discover=partial(discover, exposed=exposed), host_addresses=own_addresses())
     except InvalidPolicyError as error:
         raise OptionError("\n".join(_as_option(problem) for problem in error.problems)) from None
     of_options = (_as_option(problem) for problem in (*added.warnings, *compiled.expansion.warnings))

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from belljar.control.deadlines import Deadline
@@ -94,23 +96,23 @@ class Network:
         )
 
 
-def prepare(reading: Reading, control_port: int | None, within: str = "") -> Prepared:
-    """Read and compile a document; presets may ask this machine's tools. Raises ProblemError."""
+def prepare(reading: Reading, control_port: int | None, exposed: Iterable[Path] = (), within: str = "") -> Prepared:
+    """Read and compile a document; presets ask this machine, but not where sandboxes can write. Raises ProblemError."""
     try:
         document = policy_from(reading)
-        return _compile(document.policy, document.warnings, control_port, within)
+        return _compile(document.policy, document.warnings, control_port, exposed, within)
     except InvalidPolicyError as error:
         raise invalid_policy(error, within) from None
 
 
-def amend(base: Policy, change: dict[str, Any], control_port: int | None) -> Prepared:
+def amend(base: Policy, change: dict[str, Any], control_port: int | None, exposed: Iterable[Path] = ()) -> Prepared:
     """Add entries to a policy, and take others away. Raises ProblemError."""
     try:
         added = _fragment(base, change.get("add", {}), "add")
         removed = _fragment(base, change.get("remove", {}), "remove")
         policy = _with(_without(base, removed), added)
         warnings = policy_from(Reading(to_data(policy))).warnings
-        return _compile(policy, warnings, control_port, "add")
+        return _compile(policy, warnings, control_port, exposed, "add")
     except InvalidPolicyError as error:
         raise invalid_policy(error) from None
 
@@ -125,7 +127,9 @@ def grant_rule(allow: str) -> Rule:
         raise refusing("invalid_policy", [Finding("allow", f'"{allow}" {error}')]) from None
 
 
-def _compile(policy: Policy, warnings: tuple[Problem, ...], control_port: int | None, within: str) -> Prepared:
+def _compile(
+    policy: Policy, warnings: tuple[Problem, ...], control_port: int | None, exposed: Iterable[Path], within: str
+) -> Prepared:
     for index, ports in enumerate(policy.host_ports):
         if control_port is not None and ports.first <= control_port <= ports.last:
             place = ".".join(filter(None, (within, f"host_ports[{index}]")))
@@ -134,7 +138,8 @@ def _compile(policy: Policy, warnings: tuple[Problem, ...], control_port: int | 
                 f"{ports} holds {control_port}, where this server listens; leave it out, or serve on another port",
                 field=place,
             )
-    compiled = compile_policy(policy, discover=discover, host_addresses=own_addresses())
+    asking = partial(discover, exposed=tuple(exposed))
+    compiled = compile_policy(policy, discover=asking, host_addresses=own_addresses())
     return Prepared(compiled, (*warnings, *compiled.expansion.warnings))
 
 

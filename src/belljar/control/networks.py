@@ -12,9 +12,10 @@ then, it lets nothing pass; so it does not take this server's goodwill, either, 
 """
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from belljar.control.database import StorageError
@@ -51,13 +52,19 @@ class Networks:
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
 
-    async def prepare(self, reading: Reading, within: str = "") -> Prepared:
-        """Read a document, and find out what it means here. Raises ProblemError."""
-        return await apart(lambda: prepare(reading, self._plane.control_port, within))
+    async def prepare(self, reading: Reading, asked: Mapping[str, Any] | None = None, within: str = "") -> Prepared:
+        """Read a document, maybe for a sandbox that is yet to be made, and find out what it means here.
+
+        Raises ProblemError.
+        """
+        exposed = self._exposed(asked or {})
+        return await apart(lambda: prepare(reading, self._plane.control_port, exposed, within))
 
     async def amended(self, sandbox: Sandbox, change: dict[str, Any]) -> Prepared:
         """Return what the policy of a sandbox would be with some entries more or less. Raises ProblemError."""
-        return await apart(lambda: amend(sandbox.network.base.policy, change, self._plane.control_port))
+        policy, port = sandbox.network.base.policy, self._plane.control_port
+        exposed = self._exposed({})
+        return await apart(lambda: amend(policy, change, port, exposed))
 
     async def replace(self, sandbox: Sandbox, prepared: Prepared, if_match: str | None) -> Change:
         """Put another policy in the place of that of a sandbox, and end what was granted on top of it."""
@@ -100,6 +107,11 @@ class Networks:
                 await self._plane.store.save(sandbox.to_row())
         self._tell_closed(sandbox, ended, cause)
         return Change(network, told.flows_cut, told.in_force)
+
+    def _exposed(self, asked: Mapping[str, Any]) -> list[Path]:
+        """Return where sandboxes of this server can write: nothing is believed that is there."""
+        all_asked = (asked, *(sandbox.asked for sandbox in self._plane.sandboxes.values()))
+        return [Path(place) for each in all_asked for place in _writable(each)]
 
     async def _set(self, sandbox: Sandbox, prepared: Prepared, grants: tuple[Grant, ...]) -> Change:
         ended = [grant for grant in sandbox.network.grants if grant not in grants]
@@ -164,3 +176,9 @@ def _check_effect(compiled: CompiledPolicy, allow: str, patterns: tuple[DomainPa
                 f"{allow} stays closed, by {verdict.rule or verdict.reason}: {verdict.sentence}; change that first",
                 field="allow",
             )
+
+
+def _writable(asked: Mapping[str, Any]) -> Iterator[str]:
+    if workdir := asked.get("workdir"):
+        yield workdir
+    yield from (mount["source"] for mount in asked.get("mounts", ()) if mount.get("writable"))

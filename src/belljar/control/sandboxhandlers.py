@@ -32,7 +32,8 @@ async def create(call: Call) -> Response:
     ttl, hard_ttl = body.get("ttl") or None, body.get("hard_ttl") or None
     check_times(ttl, hard_ttl)
     wanted = await asyncio.to_thread(wanted_from, body, plane.state)
-    prepared = await call.services.networks.prepare(Reading(body.get("network", {"mode": "block-all"})), "network")
+    reading = Reading(body.get("network", {"mode": "block-all"}))
+    prepared = await call.services.networks.prepare(reading, body, "network")
     order = Order(
         backend=backend,
         wanted=wanted,

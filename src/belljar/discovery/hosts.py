@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from belljar.discovery.asking import NoAnswerError
 from belljar.discovery.model import ToolHost
+from belljar.discovery.running import NoAnswerError
 from belljar.names import Host, parse_authority
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}

@@ -20,7 +20,10 @@ class ToolHost:
 
 
 class ToolNotFoundError(BelljarError):
-    """A tool could not be asked, or named no host; the message shows how to name one in the policy."""
+    """A tool could not be asked, or named no host; the message shows how to name one instead."""
 
     def __init__(self, tool: str, problem: str) -> None:
-        super().__init__(f"{problem}; name the host instead: presets: [{{{tool}: registry.corp.example}}]")
+        example = "registry.corp.example"
+        super().__init__(
+            f"{problem}; name the host instead: presets: [{{{tool}: {example}}}] in a policy, or --allow {example}"
+        )

@@ -1,4 +1,4 @@
-"""Read what tools and their files say: JSON, TOML and XML of bounded size, or NoAnswerError."""
+"""Read what the files of tools say: JSON, TOML, XML and plain lines of bounded size, or NoAnswerError."""
 
 import json
 import tomllib
@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
-from belljar.discovery.asking import NoAnswerError
+from belljar.discovery.running import NoAnswerError
 
 
 def parse_json(text: str | bytes, source: str) -> dict[str, Any]:
@@ -38,6 +38,12 @@ def parse_xml(data: bytes, source: str) -> Element:
     except (expat.ExpatError, ValueError, LookupError):
         raise NoAnswerError(f"{source} is not valid XML") from None
     return builder.close()
+
+
+def parse_lines(text: str) -> dict[str, str]:
+    """Read ``name = value`` lines. Comments, and what is no such line, say nothing."""
+    pairs = (line.partition("=") for line in text.splitlines() if not line.lstrip().startswith(("#", ";")))
+    return {name.strip(): value.strip() for name, equals, value in pairs if equals}
 
 
 def table_of(value: object) -> dict[str, Any]:

@@ -5,9 +5,10 @@ from functools import partial
 from typing import NamedTuple
 
 from belljar.discovery import apt, go, java, node, python, rust
-from belljar.discovery.asking import Machine, NoAnswerError
+from belljar.discovery.asking import Machine
 from belljar.discovery.hosts import Named, hosts_of
 from belljar.discovery.model import ToolHost, ToolNotFoundError
+from belljar.discovery.running import NoAnswerError
 
 
 class _Tool(NamedTuple):
@@ -30,11 +31,11 @@ _TOOLS = {
 }
 
 
-def ask(tool: str, machine: Machine | None = None) -> tuple[ToolHost, ...]:
+def ask(tool: str, machine: Machine) -> tuple[ToolHost, ...]:
     """Ask one tool, as described in belljar.discovery."""
     asked = _TOOLS[tool]
     try:
-        named = asked.ask(machine or Machine())
+        named = asked.ask(machine)
     except NoAnswerError as error:
         raise ToolNotFoundError(tool, f"{error}, so {asked.wanted} cannot be asked for") from None
     try:

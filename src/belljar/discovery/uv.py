@@ -27,11 +27,10 @@ def configuration(machine: Machine) -> tuple[list[Named], bool]:
 
 
 def _files(machine: Machine) -> list[Path]:
-    if chosen := machine.env.get("UV_CONFIG_FILE"):
-        return [machine.root / chosen]
-    system = (machine.env.get("XDG_CONFIG_DIRS") or "etc/xdg").split(":")
-    directories = [machine.directory("XDG_CONFIG_HOME", ".config"), *map(Path, system), Path("etc")]
-    return [machine.root / directory / "uv" / "uv.toml" for directory in directories]
+    if chosen := machine.named("UV_CONFIG_FILE"):
+        return [chosen]
+    directories = (machine.directory("XDG_CONFIG_HOME", ".config"), *machine.system_settings(), machine.root / "etc")
+    return [directory / "uv/uv.toml" for directory in directories]
 
 
 def _from_environment(machine: Machine) -> Iterator[Named]:

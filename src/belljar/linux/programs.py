@@ -1,22 +1,28 @@
 """The system's programs, run to their end.
 
 They are looked for where the system keeps them and nowhere else: the caller's PATH may lead to a directory that an
-agent can write to, and on Debian it does not lead to /usr/sbin.
+agent can write to, and on Debian it does not lead to /usr/sbin. Nor are they run with the caller's environment.
 """
 
 import os
 import subprocess
+from pathlib import Path
 from typing import Final
+
+from belljar.linux.trusted import Trust, UntrustedError
 
 DIRECTORIES: Final = "/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin"
 
+ENVIRONMENT: Final = {"PATH": DIRECTORIES, "LC_ALL": "C"}
+"""All that they get to know of ours: variables name files, libraries to load first among them."""
+
 
 class ProgramMissingError(Exception):
-    """A program is not installed."""
+    """A program is not installed, or not as one that can be trusted; the text says which."""
 
-    def __init__(self, program: str) -> None:
-        super().__init__(f"{program} is not installed")
-        self.program = program
+    def __init__(self, program: str, problem: str = "is not installed") -> None:
+        super().__init__(f"{program} {problem}")
+        self.program, self.problem = program, problem
 
 
 class ProgramFailedError(Exception):
@@ -24,11 +30,11 @@ class ProgramFailedError(Exception):
 
 
 def find(program: str) -> str:
-    """Return where a program is. Raises ProgramMissingError."""
+    """Return where a program is that nobody but root can have put there. Raises ProgramMissingError."""
     for directory in DIRECTORIES.split(":"):
         path = f"{directory}/{program}"
         if os.access(path, os.X_OK):
-            return path
+            return _trusted(path, program)
     raise ProgramMissingError(program)
 
 
@@ -43,8 +49,16 @@ def run(program: str, *arguments: str, text: str = "") -> str:
         capture_output=True,
         text=True,
         check=False,
-        env={"PATH": DIRECTORIES, "LC_ALL": "C"},
+        env=ENVIRONMENT,
     )
     if done.returncode != 0:
         raise ProgramFailedError(f"{program}: {done.stderr.strip() or f'exit status {done.returncode}'}")
     return done.stdout
+
+
+def _trusted(path: str, program: str) -> str:
+    try:
+        Trust().check(Path(path))
+    except UntrustedError as error:
+        raise ProgramMissingError(program, f"is not run: {error}") from None
+    return path  # as it is called: where it leads to may be many programs in one

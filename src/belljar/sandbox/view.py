@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from belljar.errors import BelljarError
-from belljar.sandbox import protected
+from belljar.sandbox import ownplaces, protected
 from belljar.sandbox.homes import homes_of_user
 from belljar.sandbox.spec import Bind, Spec
 
@@ -85,7 +85,11 @@ def view_of(spec: Spec, home: Path, files: Mapping[Path, bytes]) -> View:
         links={path: str(path.readlink()) for path in system if path.is_symlink()},
         system=tuple(path for path in system if path.is_dir() and not path.is_symlink()),
         home=home,
-        binds=(*_tools(home, spec.environment.get("PATH", "")), *project(spec), *checked(spec.binds, spec.workdir)),
+        binds=(
+            *_tools(home, spec.environment.get("PATH", "")),
+            *project(spec),
+            *checked(spec.binds, spec.workdir, spec.keep),
+        ),
         files={path: text.encode() for path, text in _replaced()} | dict(files),
     )
 
@@ -93,7 +97,9 @@ def view_of(spec: Spec, home: Path, files: Mapping[Path, bytes]) -> View:
 def project(spec: Spec) -> tuple[Bind, ...]:
     """Return the working directory as it is shown, with what must not be changed in it. Raises ViewError."""
     _check_workdir(spec.workdir)
-    kept = protected.existing(spec.workdir, spec.allow_write, spec.keep)
+    exempt = [spec.workdir / path for path in spec.allow_write]
+    ours = [place for place in _own_places(spec.workdir) if not any(map(place.is_relative_to, exempt))]
+    kept = protected.existing(spec.workdir, spec.allow_write, (*spec.keep, *ours))
     for path in protected.with_other_names(kept):
         raise ViewError(
             f"{path} is to stay as it is, but has another name (a hard link) under which it could be changed;\n"
@@ -125,8 +131,8 @@ def _check_workdir(workdir: Path) -> None:
         raise ViewError(f"the working directory {workdir} is part of the system; name another with --workdir")
 
 
-def checked(binds: Iterable[Bind], workdir: Path | None) -> Iterator[Bind]:
-    """Yield what else is to be shown. Raises ViewError for what cannot be."""
+def checked(binds: Iterable[Bind], workdir: Path | None, keep: Iterable[Path] = ()) -> Iterator[Bind]:
+    """Yield what else is to be shown, with what must not be changed in it. Raises ViewError for what cannot be."""
     writable = {workdir: workdir} if workdir is not None else {}  # by where it is seen, where it is
     for bind in binds:
         if not bind.source.exists():
@@ -136,9 +142,25 @@ def checked(binds: Iterable[Bind], workdir: Path | None) -> Iterator[Bind]:
         for target, source in writable.items():
             if target in bind.target.parents:
                 _check_mount_point(source / bind.target.relative_to(target))
+        yield bind
         if bind.writable:
             writable[bind.target] = bind.source
-        yield bind
+            yield from _kept_in(bind, keep)
+
+
+def _kept_in(bind: Bind, keep: Iterable[Path]) -> Iterator[Bind]:
+    kept = {place.resolve() for place in (*_own_places(bind.source), *keep) if place.exists()}
+    kept = {place for place in kept if bind.source in place.parents}
+    for writable, places in ((True, protected.pinned(bind.source, kept)), (False, sorted(kept))):
+        for place in places:
+            yield Bind(place, bind.target / place.relative_to(bind.source), writable=writable)
+
+
+def _own_places(directory: Path) -> list[Path]:
+    try:
+        return ownplaces.kept_in(directory, os.environ)
+    except ownplaces.OwnPlaceError as error:
+        raise ViewError(str(error)) from None
 
 
 def _check_mount_point(place: Path) -> None:

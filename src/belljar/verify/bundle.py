@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from belljar.linux.programs import ProgramMissingError, find
+from belljar.linux.programs import ENVIRONMENT, ProgramMissingError, find
 from belljar.sandbox.spec import Bind
 
 OLDEST_PYTHON: Final = (3, 11)
@@ -52,5 +52,6 @@ def interpreter() -> Interpreter:
 
 def _is_new_enough(program: str) -> bool:
     script = f"import sys, ssl; sys.exit(sys.version_info < {OLDEST_PYTHON})"
-    tried = subprocess.run([program, "-I", "-c", script], capture_output=True, check=False)  # noqa: S603 - the system's
+    command = [program, "-I", "-c", script]
+    tried = subprocess.run(command, capture_output=True, check=False, env=ENVIRONMENT)  # noqa: S603 - the system's
     return tried.returncode == 0

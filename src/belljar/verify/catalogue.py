@@ -64,6 +64,7 @@ WAYS_OUT: Final[Mapping[int, str]] = {
     58: "files that the host runs later",
     59: "the kernel's own files",
     60: "other sandboxes on the same machine",
+    61: "programs and settings that the host asks",
 }
 
 OUT_OF_SCOPE: Final[Mapping[int, str]] = {

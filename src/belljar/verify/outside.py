@@ -1,11 +1,22 @@
 """What is checked from outside: before the sandbox starts, and after it has ended."""
 
 import json
+import os
+from contextlib import suppress
 from typing import Final
 
+from belljar.discovery import TOOLS, ToolNotFoundError, discover
+from belljar.discovery.asking import Machine
 from belljar.policy import InvalidPolicyError, Syntax, read_policy
 from belljar.verify.catalogue import title
-from belljar.verify.probes.planted import POLICY_OF_THE_MACHINE
+from belljar.verify.probes.planted import (
+    LEFT_HOST,
+    LEFT_NAMES,
+    LEFT_PROGRAMS,
+    LEFT_SETTINGS,
+    LEFT_TRACE,
+    POLICY_OF_THE_MACHINE,
+)
 from belljar.verify.report import Outcome, Result
 from belljar.verify.workshop import Workshop
 
@@ -34,6 +45,29 @@ def planted_files_are_as_before(workshop: Workshop) -> Result:
     changed = workshop.changed()
     evidence = f"changed: {', '.join(changed)}" if changed else "as they were"
     return _result(58, "seen-from-outside", "the same files, seen from outside", holds=not changed, evidence=evidence)
+
+
+def left_programs_are_not_asked(workshop: Workshop) -> Result:
+    """Check that presets neither run nor believe what was left, although every variable leads there."""
+    left = [workshop.workdir / LEFT_PROGRAMS / name for name in LEFT_NAMES]
+    asked: list[tuple[str, dict[str, str]]] = [(tool, {}) for tool in TOOLS]
+    for variable, (tool, place, _) in LEFT_SETTINGS.items():
+        file = workshop.workdir / place
+        asked.append((tool, {variable: str(file.parent if variable.endswith("HOME") else file)}))
+    path = f"{workshop.workdir / LEFT_PROGRAMS}:{os.environ.get('PATH', '')}"
+    believed = set()
+    for tool, variables in asked:
+        with suppress(ToolNotFoundError):
+            hosts = discover(tool, Machine({**os.environ, **variables, "PATH": path}))
+            believed |= {tool for found in hosts if found.host == LEFT_HOST}
+    faults = {
+        "nothing was left": not all(os.access(program, os.X_OK) for program in left),
+        "a program was run": (workshop.workdir / LEFT_TRACE).exists(),
+        f"settings were believed: {', '.join(sorted(believed))}": bool(believed),
+    }
+    found = [fault for fault, holds in faults.items() if holds]
+    evidence = "; ".join(found) or "no program was run, and no settings were believed"
+    return _result(61, "seen-from-outside", "presets, with what was left in reach", holds=not found, evidence=evidence)
 
 
 def policy_of_the_machine() -> bytes | None:

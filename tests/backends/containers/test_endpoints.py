@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from belljar.backends.containers import endpoints
 from belljar.backends.containers.endpoints import find_engine
 from belljar.backends.containers.places import NoEngineError, place
 from belljar.backends.interface import MachineError
+from belljar.linux import usersfiles
 from tests.backends.containers.listening import answering, docker, http, podman
 
 ROOT = Path(__file__).parents[3]
@@ -42,10 +44,10 @@ class TestRealEngines:
         assert "is Docker, not Podman" in said
         assert "--backend docker, or unset CONTAINER_HOST" in said
 
-    def test_is_found_by_the_context_that_docker_itself_made(self, docker_engine, tmp_path):
+    def test_is_found_by_the_context_that_docker_itself_made(self, docker_engine, settings):
         if shutil.which("docker") is None:
             pytest.skip("needs Docker's client")
-        environment = {"DOCKER_CONFIG": str(tmp_path), "PATH": os.environ["PATH"]}
+        environment = {"DOCKER_CONFIG": str(settings), "PATH": os.environ["PATH"]}
         for words in (("create", "mine", "--docker", f"host={docker_engine.url}"), ("use", "mine")):
             subprocess.run(["docker", "context", *words], env=environment, check=True, capture_output=True)
         assert find_engine("docker", environment).address == docker_engine.socket
@@ -169,69 +171,99 @@ class TestNobody:
             find_engine("docker", {"DOCKER_HOST": "unix://docker.sock"})
 
 
-class TestContexts:
-    def test_the_current_one(self, tmp_path):
-        make_context(tmp_path, "one", "unix:///one.sock")
-        (tmp_path / "config.json").write_text('{"currentContext": "one"}')
-        assert place("docker", {"DOCKER_CONFIG": str(tmp_path)}).path == Path("/one.sock")
+@pytest.fixture
+def settings(tmp_path, monkeypatch):
+    """The directory of Docker's client, at home."""
+    monkeypatch.setattr(usersfiles, "home", lambda: tmp_path)
+    (tmp_path / ".docker").mkdir()
+    return tmp_path / ".docker"
 
-    def test_a_home_directory_has_them_too(self, tmp_path):
-        make_context(tmp_path / ".docker", "one", "unix:///one.sock")
-        (tmp_path / ".docker/config.json").write_text('{"currentContext": "one"}')
+
+class TestContexts:
+    def test_the_current_one(self, settings):
+        make_context(settings, "one", "unix:///one.sock")
+        (settings / "config.json").write_text('{"currentContext": "one"}')
+        assert place("docker", {"DOCKER_CONFIG": str(settings)}).path == Path("/one.sock")
+
+    def test_a_home_directory_has_them_too(self, settings, tmp_path):
+        make_context(settings, "one", "unix:///one.sock")
+        (settings / "config.json").write_text('{"currentContext": "one"}')
         assert place("docker", {"HOME": str(tmp_path)}).path == Path("/one.sock")
 
-    def test_the_variable_is_asked_before_the_file_and_the_host_before_both(self, tmp_path):
+    def test_the_variable_is_asked_before_the_file_and_the_host_before_both(self, settings):
         for name in ("one", "two"):
-            make_context(tmp_path, name, f"unix:///{name}.sock")
-        (tmp_path / "config.json").write_text('{"currentContext": "one"}')
-        chosen = {"DOCKER_CONFIG": str(tmp_path), "DOCKER_CONTEXT": "two"}
+            make_context(settings, name, f"unix:///{name}.sock")
+        (settings / "config.json").write_text('{"currentContext": "one"}')
+        chosen = {"DOCKER_CONFIG": str(settings), "DOCKER_CONTEXT": "two"}
         assert place("docker", chosen).path == Path("/two.sock")
         assert place("docker", {**chosen, "DOCKER_HOST": "unix:///three.sock"}).path == Path("/three.sock")
 
-    def test_the_default_one_is_the_usual_socket(self, tmp_path):
-        make_context(tmp_path, "one", "unix:///one.sock")
-        (tmp_path / "config.json").write_text('{"currentContext": "one"}')
-        chosen = {"DOCKER_CONFIG": str(tmp_path), "DOCKER_CONTEXT": "default", "XDG_RUNTIME_DIR": "/none"}
+    def test_the_default_one_is_the_usual_socket(self, settings):
+        make_context(settings, "one", "unix:///one.sock")
+        (settings / "config.json").write_text('{"currentContext": "one"}')
+        chosen = {"DOCKER_CONFIG": str(settings), "DOCKER_CONTEXT": "default", "XDG_RUNTIME_DIR": "/none"}
         assert place("docker", chosen).path == Path("/var/run/docker.sock")
 
     @pytest.mark.parametrize("configuration", ["{}", '{"auths": {}, "currentContext": ""}', '{"currentContext": null}'])
-    def test_none_is_chosen(self, tmp_path, configuration):
-        (tmp_path / "config.json").write_text(configuration)
-        chosen = {"DOCKER_CONFIG": str(tmp_path), "XDG_RUNTIME_DIR": "/none"}
+    def test_none_is_chosen(self, settings, configuration):
+        (settings / "config.json").write_text(configuration)
+        chosen = {"DOCKER_CONFIG": str(settings), "XDG_RUNTIME_DIR": "/none"}
         assert place("docker", chosen).path == Path("/var/run/docker.sock")
 
-    def test_one_that_leads_away_is_named_with_the_command_that_leaves_it(self, tmp_path):
-        make_context(tmp_path, "far", "ssh://remote.example")
-        (tmp_path / "config.json").write_text('{"currentContext": "far"}')
+    def test_one_that_leads_away_is_named_with_the_command_that_leaves_it(self, settings):
+        make_context(settings, "far", "ssh://remote.example")
+        (settings / "config.json").write_text('{"currentContext": "far"}')
         with pytest.raises(NoEngineError) as raised:
-            place("docker", {"DOCKER_CONFIG": str(tmp_path)})
+            place("docker", {"DOCKER_CONFIG": str(settings)})
         assert 'the context "far" leads to ssh://remote.example' in raised.value.culprit
         assert "docker context use default" in raised.value.remedy
 
-    def test_an_unknown_one_is_named(self, tmp_path):
+    def test_an_unknown_one_is_named(self, settings):
         with pytest.raises(NoEngineError, match='no context "gone"') as raised:
-            place("docker", {"DOCKER_CONFIG": str(tmp_path), "DOCKER_CONTEXT": "gone"})
+            place("docker", {"DOCKER_CONFIG": str(settings), "DOCKER_CONTEXT": "gone"})
         assert "docker context ls" in raised.value.remedy
 
     @pytest.mark.parametrize(
         ("configuration", "words"),
         [("{", "is no JSON"), ("\xff", "is no JSON"), ("[]", "is not as Docker writes it"), ("", "is no JSON")],
     )
-    def test_a_broken_file_is_named(self, tmp_path, configuration, words):
-        (tmp_path / "config.json").write_text(configuration, encoding="latin-1")
+    def test_a_broken_file_is_named(self, settings, configuration, words):
+        (settings / "config.json").write_text(configuration, encoding="latin-1")
         with pytest.raises(NoEngineError, match=words) as raised:
-            place("docker", {"DOCKER_CONFIG": str(tmp_path)})
-        assert f"{tmp_path}/config.json" in raised.value.culprit
+            place("docker", {"DOCKER_CONFIG": str(settings)})
+        assert f"{settings}/config.json" in raised.value.culprit
 
     @pytest.mark.parametrize(
         ("context", "words"),
         [("{", "is no JSON"), ('{"Endpoints": []}', "names no"), ('{"Endpoints": {"docker": "x"}}', "not as Docker")],
     )
-    def test_a_broken_context_is_named(self, tmp_path, context, words):
-        make_context(tmp_path, "one", "unix:///one.sock").write_text(context)
+    def test_a_broken_context_is_named(self, settings, context, words):
+        make_context(settings, "one", "unix:///one.sock").write_text(context)
         with pytest.raises(NoEngineError, match=words) as raised:
-            place("docker", {"DOCKER_CONFIG": str(tmp_path), "DOCKER_CONTEXT": "one"})
+            place("docker", {"DOCKER_CONFIG": str(settings), "DOCKER_CONTEXT": "one"})
         assert "meta.json" in raised.value.culprit
+
+    @pytest.mark.parametrize("place_of_it", ["project", "home/project/.docker"])
+    def test_those_that_an_agent_can_have_written_are_not_believed(self, tmp_path, settings, place_of_it):
+        """A directory that a variable names, a home directory that is none, and a link to either."""
+        planted = tmp_path / place_of_it
+        make_context(planted, "evil", f"unix://{tmp_path}/evil.sock")
+        (planted / "config.json").write_text('{"currentContext": "evil"}')
+        refused = f"{planted}/config.json is not trusted, since it is where a sandbox can have written"
+        with pytest.raises(NoEngineError, match=re.escape(refused)) as raised:
+            place("docker", {"DOCKER_CONFIG": str(planted)})
+        assert "DOCKER_HOST=unix://" in raised.value.remedy
+        with pytest.raises(NoEngineError, match="is not trusted"):
+            place("docker", {"DOCKER_CONFIG": str(planted), "DOCKER_CONTEXT": "evil"})
+        (settings / "config.json").symlink_to(planted / "config.json")
+        with pytest.raises(NoEngineError, match="it leads to"):
+            place("docker", {"HOME": str(tmp_path)})
+
+    def test_those_that_others_can_write_to_are_not_believed(self, settings):
+        (settings / "config.json").write_text('{"currentContext": "one"}')
+        (settings / "config.json").chmod(0o666)
+        with pytest.raises(NoEngineError, match="others can write to it"):
+            place("docker", {"DOCKER_CONFIG": str(settings)})
 
 
 def make_context(configuration: Path, name: str, host: str) -> Path:

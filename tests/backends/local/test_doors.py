@@ -32,7 +32,9 @@ def test_a_command_that_changes_our_modules_has_nothing_of_them_run(cli):
     trap = f"open('{cli.workdir}/trapped', 'w')"
     script = f'find lib -name "*.py" -exec sh -c \'echo "{trap}" > "$0"\' {{}} \\; && curl -sS http://plain.test/'
     modules = f"{cli.workdir}/lib:{ROOT}"
+    before = (cli.workdir / "lib/belljar/__init__.py").read_text()
     done = cli.run("--allow", "plain.test", "--summary", "--", "sh", "-c", script, PYTHONPATH=modules)
     assert done.stdout == "plain.test /\n"
     assert "plain.test" in done.stderr
     assert not (cli.workdir / "trapped").exists()
+    assert (cli.workdir / "lib/belljar/__init__.py").read_text() == before

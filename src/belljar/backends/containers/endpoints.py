@@ -97,7 +97,7 @@ def _lost(kind: Kind, where: Place, environment: Mapping[str, str], cause: BaseE
 
 
 def _is_installed(kind: Kind, environment: Mapping[str, str]) -> bool:
-    path = f"{environment.get('PATH', '')}:{DIRECTORIES}"
+    path = f"{environment.get('PATH', '')}:{DIRECTORIES}"  # nothing of it is run
     return shutil.which(_PROGRAMS[kind], path=path) is not None
 
 

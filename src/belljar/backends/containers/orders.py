@@ -127,7 +127,7 @@ class Order:
 
 def binds_of(wanted: Wanted, socket: Path) -> list[Bind]:
     """Return what of the host a sandbox is to see, which is not the engine's socket. Raises WantedError, ViewError."""
-    binds = list(checked(wanted.binds, wanted.workdir))
+    binds = list(checked(wanted.binds, wanted.workdir, wanted.keep))
     if wanted.workdir is not None:
         binds[:0] = project(Spec((), wanted.workdir, {}, allow_write=wanted.allow_write, keep=wanted.keep))
     _refuse_engines((bind.source for bind in binds), socket)

@@ -1,4 +1,8 @@
-"""Where an engine's socket is said to be: by a variable, by a context of Docker's, or by custom."""
+"""Where an engine's socket is said to be: by a variable, by a context of Docker's, or by custom.
+
+Contexts are in files, and who can write these chooses the engine. So they have to be where Docker has them by custom,
+and at a trusted place (`belljar.linux.trusted`): a variable may lead to a directory that an agent has written to.
+"""
 
 import hashlib
 import json
@@ -8,6 +12,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from belljar.backends.interface import MachineError
+from belljar.linux import usersfiles
+from belljar.linux.trusted import UntrustedError
 
 Kind = Literal["docker", "podman"]
 
@@ -109,8 +115,15 @@ def _host_of(context: str, configuration: Path, leave: str) -> str:
 
 
 def _read(file: Path) -> Any:
+    home = usersfiles.home()
+    trust = usersfiles.trust_in([home / ".docker", home / ".config"] if home else [])
     try:
-        return json.loads(file.read_text())
+        return json.loads(trust.check(file.absolute()).read_text())
+    except UntrustedError as error:
+        raise NoEngineError(
+            f"{error}, and it says which engine is used",
+            "Name the engine's socket instead: DOCKER_HOST=unix:///path/of/it, or unset DOCKER_CONFIG",
+        ) from None
     except OSError as error:
         raise NoEngineError(f"{file} cannot be read: {error.strerror}", f"Mend it: ls -l {file}") from error
     except ValueError as error:

@@ -29,7 +29,8 @@ from typing import Any, Final, NamedTuple
 
 import belljar
 from belljar.backends.interface import MachineError
-from belljar.linux.programs import ProgramMissingError, find
+from belljar.linux.programs import ENVIRONMENT, ProgramMissingError, find
+from belljar.sandbox.ownplaces import caches
 
 MODULES: Final = Path("/opt/belljar")
 """Where our own modules are in it."""
@@ -117,10 +118,7 @@ class Toolbox:
 
 def default_cache(environment: Mapping[str, str]) -> Path:
     """Return where toolboxes of this user are kept."""
-    if caches := environment.get("XDG_CACHE_HOME"):
-        return Path(caches) / "belljar/toolbox"
-    caches = "/var/cache" if os.geteuid() == 0 else f"{environment.get('HOME') or Path.home()}/.cache"
-    return Path(caches) / "belljar/toolbox"
+    return caches(environment) / "toolbox"
 
 
 def open_toolbox(cache: Path) -> Toolbox:
@@ -157,7 +155,7 @@ def _make(cache: Path, current: Path) -> Toolbox:
         for directory in ("run/belljar/door", "tmp", "proc", "sys", "dev", "etc"):
             (root / directory).mkdir(parents=True, exist_ok=True)
         for path in (root, *root.rglob("*")):  # for whatever user a container has, and whatever umask we have
-            path.chmod(path.stat().st_mode | (0o555 if path.is_dir() else 0o444))
+            path.chmod((path.stat().st_mode | (0o555 if path.is_dir() else 0o444)) & ~0o022)
         described: dict[str, Any] = {
             "digest": _digest(root),
             "loader": next(path for path in libraries if Path(path).name.startswith("ld-")),
@@ -179,7 +177,7 @@ def _python() -> _Python:
     """Return the Python that runs us, and the files that our programs import."""
     program = os.path.realpath(f"{sys.base_prefix}/bin/python{sys.version_info.major}.{sys.version_info.minor}")
     command = [program, "-I", "-S", "-c", _LIST_MODULES, str(_our_modules()), *_IMPORTED]
-    listed = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - our own Python
+    listed = subprocess.run(command, capture_output=True, text=True, check=True, env=ENVIRONMENT)  # noqa: S603 - our own
     return _Python(program, json.loads(listed.stdout))
 
 
@@ -188,8 +186,9 @@ def _our_modules() -> Path:
 
 
 def _libraries(files: Iterable[str]) -> list[str]:
-    """Return the libraries that programs are linked with, and the loader."""
-    listed = subprocess.run([find("ldd"), *files], capture_output=True, text=True, check=False)  # noqa: S603
+    """Return the libraries that programs are linked with, and the loader; a variable could name others."""
+    command = [find("ldd"), *files]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT)  # noqa: S603
     return sorted(set(_LIBRARY.findall(listed.stdout)))
 
 

@@ -11,12 +11,18 @@ from typing import Any, Final
 import belljar
 from belljar.backends.interface import LostError
 from belljar.backends.local.talking import receive_answer, send_request
+from belljar.sandbox import ownplaces
 
 PATIENCE: Final = 30.0
 """Seconds until a process that does not answer is taken for lost."""
 
 _SECONDS_TO_END: Final = 5.0
-_PROGRAM: Final = "from belljar.backends.local.forker import main; main()"
+_PROGRAM: Final = """\
+import sys
+sys.path.append(sys.argv.pop())
+from belljar.backends.local.forker import main
+main()
+"""
 _OUR_MODULES: Final = str(Path(belljar.__file__).resolve().parents[1])
 
 
@@ -30,8 +36,8 @@ class ForkerProcess:
             # As with the gateway's workers: nothing is imported from a working directory, where an agent may write.
             # Agents may see the arguments, but not the environment; of ours it has nothing that it does not need.
             self._process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno())],
-                env={"PYTHONPATH": _OUR_MODULES, "HOME": os.environ.get("HOME", "")},
+                [sys.executable, "-I", "-c", _PROGRAM, str(theirs.fileno()), _OUR_MODULES],
+                env={"HOME": os.environ.get("HOME", ""), **ownplaces.variables(os.environ)},
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

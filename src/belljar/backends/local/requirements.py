@@ -9,7 +9,7 @@ from typing import Final
 from belljar.backends.findings import Finding
 from belljar.backends.local import surroundings
 from belljar.linux.cgroups import Group, NoControllerError
-from belljar.linux.programs import ProgramMissingError, find
+from belljar.linux.programs import ENVIRONMENT, ProgramMissingError, find
 from belljar.linux.seccomp import UnknownArchitectureError, program
 
 _PROGRAMS: Final = {"bwrap": "bubblewrap", "nft": "nftables", "ip": "iproute2"}
@@ -32,8 +32,8 @@ def _program(name: str) -> Finding:
     install = f"sudo apt-get install {_PROGRAMS[name]}"
     try:
         path = find(name)
-    except ProgramMissingError:
-        return Finding(name, holds=False, detail="is not installed", remedy=install)
+    except ProgramMissingError as error:
+        return Finding(name, holds=False, detail=error.problem, remedy=install)
     if name == "bwrap" and (version := _bubblewrap_version(path)) < _LEAST_BUBBLEWRAP:
         written = ".".join(map(str, version))
         return Finding(name, holds=False, detail=f"is {written}, and 0.8 is the oldest that works", remedy=install)
@@ -41,7 +41,8 @@ def _program(name: str) -> Finding:
 
 
 def _bubblewrap_version(path: str) -> tuple[int, ...]:
-    said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603
+    command = [path, "--version"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT).stdout  # noqa: S603
     return tuple(map(int, re.findall(r"\d+", said)))
 
 

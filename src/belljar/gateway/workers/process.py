@@ -163,10 +163,10 @@ class _Descriptor(NamedTuple):
 
 
 def _start(descriptor: int) -> "subprocess.Popen[bytes]":
-    # An agent may write to our working directory, and modules are found by paths: nothing is imported from there.
-    # A session of its own keeps the terminal's signals away.
+    # An agent may write to our working directory, or to one that a variable names, and modules are found by paths:
+    # nothing is imported from there. A session of its own keeps the terminal's signals away.
     return subprocess.Popen(  # noqa: S603 - our own program
-        [sys.executable, "-P", "-c", _PROGRAM, _OUR_MODULES, str(descriptor)],
+        [sys.executable, "-I", "-c", _PROGRAM, _OUR_MODULES, str(descriptor)],
         cwd="/",
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

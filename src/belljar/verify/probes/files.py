@@ -3,6 +3,7 @@
 import os
 import socket
 import stat
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +12,16 @@ from typing import Final, NamedTuple
 from belljar.verify.probes import places
 from belljar.verify.probes.clients import ask, refused, request
 from belljar.verify.probes.kit import Finding, Mark, inside, network
-from belljar.verify.probes.planted import LINK_OUT, PLANTED, POLICY_OF_THE_AGENT, POLICY_OF_THE_MACHINE
+from belljar.verify.probes.planted import (
+    LEFT_NAMES,
+    LEFT_PROGRAMS,
+    LEFT_SETTINGS,
+    LEFT_TRACE,
+    LINK_OUT,
+    PLANTED,
+    POLICY_OF_THE_AGENT,
+    POLICY_OF_THE_MACHINE,
+)
 
 _DAEMONS: Final = (
     "/run/docker.sock", "/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock",
@@ -119,6 +129,19 @@ def _changes(path: Path) -> bool:
             continue
         return True
     return False
+
+
+@inside(61, "left", "programs and settings that are left for the host; whether it asks them is seen from outside")
+def left(_: Mark) -> Finding:
+    LEFT_PROGRAMS.mkdir(parents=True)
+    for path in (LEFT_PROGRAMS / name for name in LEFT_NAMES):
+        path.write_text('#!/bin/sh\necho "$0 $*" >>"${0%/*}/../trace"\n')
+        path.chmod(0o755)
+    for _tool, place, content in LEFT_SETTINGS.values():
+        Path(place).write_text(content)
+    subprocess.run([LEFT_PROGRAMS / LEFT_NAMES[0]], check=True)  # noqa: S603 - the control: they leave a trace
+    LEFT_TRACE.unlink()
+    return Finding(holds=True, evidence=f"{len(LEFT_NAMES)} programs and {len(LEFT_SETTINGS)} files of settings")
 
 
 @inside(58, "symlinks", "a link in the working directory that leads out of it")

@@ -1,0 +1,44 @@
+"""What is looked at after the sandbox has ended."""
+
+from pathlib import Path
+
+import pytest
+
+from belljar.linux.trusted import Trust
+from belljar.verify.outside import left_programs_are_not_asked
+from belljar.verify.probes.files import left
+from belljar.verify.probes.kit import Mark, Scene
+from belljar.verify.report import Outcome
+from belljar.verify.workshop import Workshop
+
+
+@pytest.fixture
+def workshop(tmp_path, monkeypatch):
+    made = Workshop(tmp_path)
+    made.workdir.mkdir()
+    monkeypatch.chdir(made.workdir)
+    return made
+
+
+def test_what_was_left_is_not_asked(workshop):
+    assert left(Mark(1, "token", 4, Scene("run"))).holds
+    assert left_programs_are_not_asked(workshop).verdict is Outcome.HOLDS
+
+
+def test_nothing_that_was_left_proves_nothing(workshop):
+    found = left_programs_are_not_asked(workshop)
+    assert (found.verdict, found.evidence) == (Outcome.BROKEN, "nothing was left")
+
+
+def test_settings_that_are_believed_are_found(workshop, monkeypatch):
+    left(Mark(1, "token", 4, Scene("run")))
+    monkeypatch.setattr(Trust, "check", lambda _, path: Path(path).resolve())
+    found = left_programs_are_not_asked(workshop)
+    assert found.verdict is Outcome.BROKEN
+    assert "settings were believed: go, python, rust" in found.evidence
+
+
+def test_a_program_that_was_run_is_found(workshop):
+    left(Mark(1, "token", 4, Scene("run")))
+    (workshop.workdir / "left/trace").write_text("python3")
+    assert left_programs_are_not_asked(workshop).evidence == "a program was run"
