@@ -57,6 +57,17 @@ def test_an_engine_that_is_there(request, name):
     assert done.returncode == 0
 
 
+def test_a_setting_that_keeps_user_namespaces_from_users(privileged):
+    """As Ubuntu has it, and with it the runners of GitHub."""
+    name = "kernel.apparmor_restrict_unprivileged_userns"
+    place = "/proc/sys/" + name.replace(".", "/")
+    script = f'mount -t tmpfs settings {Path(place).parent} && echo 1 > {place} && exec "$@"'
+    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", BELLJAR, "doctor"]
+    done = subprocess.run([*command, "--backend", "local"], capture_output=True, text=True, check=False)
+    assert states(done)[name] == "note"
+    assert f"sudo sysctl -w {name}=0" in done.stdout
+
+
 def test_help_imports_no_backend():
     command = [sys.executable, "-X", "importtime", "-m", "belljar", "doctor", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

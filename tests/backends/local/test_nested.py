@@ -35,8 +35,10 @@ WHOLE = (LOCAL, "tests/verify/test_verify.py", "--deselect", f"{LOCAL}/test_nest
 CHOSEN = WHOLE if os.environ.get("BELLJAR_TEST_NESTED") == "all" else TELLING
 
 
-def run(*words: str, cwd: Path, inside: tuple[str, ...] = NESTED) -> "subprocess.CompletedProcess[str]":
-    environment = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/nonexistent"}
+def run(
+    *words: str, cwd: Path, inside: tuple[str, ...] = NESTED, **variables: str
+) -> "subprocess.CompletedProcess[str]":
+    environment = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/nonexistent", **variables}
     return subprocess.run([*inside, *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -101,3 +103,12 @@ def test_what_containers_cover_in_proc_is_asked_for(privileged, tmp_path, who):
     told = run(*BELLJAR, "doctor", "--backend", "local", cwd=tmp_path, inside=inside)
     assert told.returncode == 1
     assert "Parts of /proc are covered here" in told.stdout
+
+
+def test_a_pod_is_told_what_a_pod_is_given(privileged, tmp_path):
+    inside = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", f'{COVERED} && exec "$@"', "sh")
+    done = run(*BELLJAR, "run", "--", "true", cwd=tmp_path, inside=inside, KUBERNETES_SERVICE_HOST="192.0.2.1")
+    assert "Have them uncovered: procMount: Unmasked (in a pod with hostUsers: false)" in done.stderr
+    assert "runAsUser: 1000" in done.stderr
+    page = (ROOT / "docs/in-containers.md").read_text()
+    assert [text for text in ("procMount: Unmasked", "hostUsers: false", "runAsUser: 1000") if text not in page] == []
