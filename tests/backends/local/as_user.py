@@ -25,6 +25,7 @@ def become_ordinary() -> None:
     for module in pkgutil.walk_packages(belljar.__path__, "belljar."):
         if not module.name.startswith(OTHER_COMMANDS):
             importlib.import_module(module.name)
+    importlib.import_module("concurrent.futures.thread")  # by a function, where a thread is needed
     read_domain("*.plain.test", grants=True)  # reads the public suffix list
     os.setgroups([])
     os.setresgid(USER, USER, USER)
