@@ -5,9 +5,13 @@ from contextlib import contextmanager
 
 import pytest
 
+from belljar.linux.programs import run
 from tests.control.machines import PORT, Machine
 from tests.control.servers import parse_events, until
-from tests.universe import addresses
+from tests.universe import Universe, addresses
+from tests.universe.zone import at
+
+LATE, LATE_V6, LATE_RANGE = "203.0.113.77", "2001:db8:77::1", "203.0.113.128"
 
 NOTHING = {"mode": "block-all"}
 PLAIN = {"mode": "block-all", "egress": {"allowed_domains": ["plain.test"]}}
@@ -123,6 +127,28 @@ def test_nothing_inside_reaches_the_server_by_any_door(exposed, universe):
     health = universe.gateway.call(_fetch_health)
     assert '"status":"ok"' in health, "it is there"
     assert exposed.fetch(jar, "http://host.belljar.internal/") != "", "the host's other services are open"
+    _give_addresses(universe, "add")
+    try:
+        assert '"status":"ok"' in universe.gateway.call(_fetch_health, LATE), "there, too"
+        told = _try_everything(exposed, jar)
+    finally:
+        _give_addresses(universe, "delete")
+    assert '"status":"ok"' not in told
+    assert exposed.run(jar, "sh", "-c", f"ls {exposed.state} {exposed.state.parent}")["exit_code"] != 0
+    allowed = [event for event in _all_events(exposed, jar) if event.event == "flow.allowed"]
+    assert PORT not in [event.data["port"] for event in allowed]
+
+
+def _give_addresses(universe: Universe, change: str) -> None:
+    """Have the server's machine get addresses after the sandbox was made, as from DHCP or a VPN; or lose them."""
+    universe.zone["late.test"] = at(LATE, ttl=0)
+    for address in (f"{LATE}/32", f"{LATE_V6}/128"):
+        universe.gateway.call(run, "ip", "address", change, address, "dev", "wire")
+    universe.gateway.call(run, "ip", "route", change, "local", f"{LATE_RANGE}/29", "dev", "lo")
+
+
+def _try_everything(exposed: Machine, jar: str) -> str:
+    """Return what a sandbox gets when it asks for the server under all its names."""
     hosts = (
         "127.0.0.1",
         "[::1]",
@@ -136,6 +162,11 @@ def test_nothing_inside_reaches_the_server_by_any_door(exposed, universe):
         f"[::ffff:{addresses.GATEWAY}]",
         "gateway.test",
         "loopback.test",
+        LATE,
+        f"[{LATE_V6}]",
+        f"[::ffff:{LATE}]",
+        LATE_RANGE,
+        "late.test",
     )
     ways = (
         (),
@@ -147,17 +178,13 @@ def test_nothing_inside_reaches_the_server_by_any_door(exposed, universe):
     tries += [["--unix-socket", str(exposed.state / "belljar.sock"), "http://localhost/healthz"]]
     tries += [["--abstract-unix-socket", "belljar", "http://localhost/healthz"]]
     script = "\n".join("curl -s -g -m 5 " + " ".join(words) for words in tries)
-    told = exposed.run(jar, "sh", "-c", script)["stdout"]
-    assert '"status":"ok"' not in told
-    assert exposed.run(jar, "sh", "-c", f"ls {exposed.state} {exposed.state.parent}")["exit_code"] != 0
-    allowed = [event for event in _all_events(exposed, jar) if event.event == "flow.allowed"]
-    assert PORT not in [event.data["port"] for event in allowed]
+    return str(exposed.run(jar, "sh", "-c", script)["stdout"])
 
 
-def _fetch_health() -> str:
+def _fetch_health(address: str = addresses.GATEWAY) -> str:
     import urllib.request  # noqa: PLC0415
 
-    with urllib.request.urlopen(f"http://{addresses.GATEWAY}:{PORT}/healthz") as answer:
+    with urllib.request.urlopen(f"http://{address}:{PORT}/healthz") as answer:
         return str(answer.read().decode())
 
 

@@ -193,7 +193,9 @@ def closed_to_all(policy: Policy, flow: Flow, host_addresses: Sequence[Address])
         return "reserved_name"
     if flow.name not in HOST_NAMES:
         for address in flow.addresses:
-            if address_class(address) == "never" or unwrapped(address) in map(unwrapped, host_addresses):
+            if address_class(address) == "never" or address in flow.own:
+                return "reserved_address"
+            if unwrapped(address) in map(unwrapped, host_addresses):
                 return "reserved_address"
     return None
 

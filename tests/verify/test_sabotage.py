@@ -27,6 +27,7 @@ FINDINGS = {
     "dns_forwarded": {"7-tunnel-v4", "8-granted-zone-v6", "9-other-resolvers-v4"},
     "server_name_unchecked": {"12-shared-address-v4", "14-fronting-v6", "19-second-request-v4"},
     "guard_off": {"23-granted-names-v4", "24-mixed-v6", "25-private-names-v4", "26-alias-v6"},
+    "host_unknown": {"22-host-later-v4", "22-host-later-v6"},
     "inherited_descriptor": {"35-descriptors"},
     "writable_system": {"58-planted", "59-mounts"},
 }

@@ -19,6 +19,7 @@ from belljar.gateway.audit import AuditLog, open_log
 from belljar.gateway.hostfiles import Server
 from belljar.gateway.settings import Settings
 from belljar.linux.hostaddresses import own_addresses
+from belljar.linux.programs import run as run_program
 from belljar.policy import CompiledPolicy, compile_policy, policy_from
 from belljar.policy.reading import Reading
 from belljar.sandbox.ledger import Ledger
@@ -38,10 +39,13 @@ POLICY: Final = {
     "mode": "block-all",
     "egress": {
         "allowed_domains": [f"*.{places.ABOVE_GRANTED}", f"*.{places.SSH_NAME}:{places.SSH}"],
-        "allowed_cidrs": list(places.BY_ADDRESS.values()),
+        "allowed_cidrs": [*places.BY_ADDRESS.values(), *places.LATE.values()],
     },
     "host_ports": [places.HOST_PORT],
 }
+
+_LATER: Final = "".join(f"route replace local {address} dev lo\n" for address in places.LATE.values())
+"""What happens to the host's network when the policy has been made."""
 
 _ERROR: Final = "error"
 _READ_BYTES: Final = 65536
@@ -94,7 +98,9 @@ class Task:
     def network(self) -> Network:
         """Return what the sandbox can reach. For a process on the world's host."""
         settings = Settings(resolvers=tuple(Server(ip_address(address)) for address in places.RESOLVER.values()))
-        return Network(_policy(), settings, Ledger(AuditLog(open_log(str(self.audit)))))
+        policy = _policy()
+        run_program("ip", "-batch", "-", text=_LATER)
+        return Network(policy, settings, Ledger(AuditLog(open_log(str(self.audit)))))
 
 
 @dataclass(frozen=True, slots=True)

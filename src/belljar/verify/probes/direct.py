@@ -83,6 +83,19 @@ def host(mark: Mark) -> Finding:
     )  # fmt: skip
 
 
+@network(
+    22, "host-later", "granted addresses that became the host's own when the policy had been made", beside="address",
+    targets=tuple(places.LATE.values()),
+)  # fmt: skip
+def host_later(mark: Mark) -> Finding:
+    asked, address = request("host", f"/{mark.token}"), places.LATE[mark.family]
+    return refused(
+        *(partial(ask, address, port, asked) for port in (places.HOST_PORT, places.OTHER_HOST_PORT)),
+        lambda: ask_socks(mark, address, places.OTHER_HOST_PORT, asked),
+        lambda: ask_proxy(mark, f"{bracketed(address)}:{places.OTHER_HOST_PORT}", asked),
+    )
+
+
 @network(24, "rebinding", "a granted name that leads to a private network the second time it is asked for")
 def rebinding(mark: Mark) -> Finding:
     name = mark.leading_to("rebinding")

@@ -19,6 +19,9 @@ ALLOWED: Final = {4: "198.51.100.10", 6: "2001:db8:a::10"}
 BY_ADDRESS: Final = {4: "198.51.100.20", 6: "2001:db8:a::20"}
 """Granted as an address, on every port."""
 
+LATE: Final = {4: "198.51.100.30", 6: "2001:db8:a::30"}
+"""Granted as addresses, too; but they become the host's own once the policy has been made."""
+
 ABOVE_GRANTED: Final = "allowed.test"
 """Everything below is granted for the web's ports; `ssh.allowed.test` for that of SSH."""
 
