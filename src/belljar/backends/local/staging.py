@@ -15,10 +15,8 @@ So when that sibling has ended, by whatever cause, nothing that was inside is le
 If the parent dies, the child reads the end of the channel, or is killed by the kernel. If the child fails, it writes
 why to a pipe that closes by itself when bubblewrap takes over.
 
-What is to be seen inside, the child mounts at a place of its own, in a mount namespace that ends with the sandbox, and
-bubblewrap takes it from there. A path could lead elsewhere by the time that bubblewrap follows it: another agent may be
-at work in a directory above. Also, root's agent is a stand-in that could not even enter root's directories; so for it
-the child does that while it is still root, and mounts what is writable so that the stand-in appears as the owner.
+What is to be seen inside, the child mounts at a place of its own (`stage`), in a mount namespace that ends with the
+sandbox, and bubblewrap takes it from there.
 """
 
 import fcntl
@@ -26,16 +24,16 @@ import os
 import resource
 import signal
 import socket
-import stat
 import termios
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
 from belljar.backends.local import bubblewrap
 from belljar.backends.local.identity import Identity
+from belljar.backends.local.stage import Stage, StagingError, copies_of
 from belljar.errors import BelljarError
 from belljar.linux import mounts
 from belljar.linux.descriptors import send_sockets
@@ -56,11 +54,6 @@ MOST_PROCESSES: Final = 4096
 """How many processes and threads there may be inside: many for any work, few for the machine."""
 
 _STANDARD_ERROR: Final = 2
-_STAGE: Final = Path("/sys")  # any directory that is always there; only we see what we mount on it
-
-
-class StagingError(BelljarError):
-    """The sandbox could not be made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +94,18 @@ def _become(plan: Plan, channel: socket.socket, status: int) -> None:
     os.setsid()
     if plan.identity.is_stand_in:
         os.setgroups([])  # root's groups would open to the stand-in what they open to root
-    source = _stage(plan) if plan.identity.is_stand_in else None
+    copies = _enter_stage(plan) if plan.identity.is_stand_in else None
     _move_to_new_namespaces(CLONE_NEWUSER | (CLONE_NEWNET if plan.sealed else 0))
     channel.send(UNSHARED)
     _wait_for(channel, MAPPED)
     os.setresgid(0, 0, 0)
     os.setresuid(0, 0, 0)
-    source = source or _stage(plan)
+    if copies is None:
+        copies = _enter_stage(plan)
+    else:
+        mounts.enter_private_mount_namespace()  # the one that root made is not ours to mount in
     listeners = arm_here(udp=plan.udp) if plan.sealed else None
+    stage = Stage(plan.view, copies)
     _hand_over_to_first_process()
     if not plan.outlives_maker:
         get_signal_when_parent_dies(signal.SIGKILL)
@@ -122,7 +119,7 @@ def _become(plan: Plan, channel: socket.socket, status: int) -> None:
     _keep_to_ourselves()
     os.set_inheritable(status, True)  # noqa: FBT003 - the standard library's interface
     life = "--as-pid-1" if plan.outlives_maker else "--die-with-parent"
-    arguments = bubblewrap.arguments(plan.spec, plan.view, plan.identity, source, status)
+    arguments = bubblewrap.arguments(plan.spec, plan.view, plan.identity, stage.source, status)
     restore_signals()
     os.execve(program, ["bwrap", life, *arguments], {})  # noqa: S606 - there is to be no shell
 
@@ -157,57 +154,9 @@ def _hand_over_to_first_process() -> None:
     os.setsid()
 
 
-def _stage(plan: Plan) -> Callable[[Bind], Path]:
-    """Mount what is seen inside at a place of our own; return where that is."""
+def _enter_stage(plan: Plan) -> dict[Bind, int]:
     mounts.enter_private_mount_namespace()
-    copies = {bind: _copy(bind) for bind in plan.view.binds}  # before anything is hidden by what we mount
-    if plan.identity.is_stand_in:
-        _make_owner(plan.identity, copies)
-    mounts.mount_tmpfs(_STAGE)
-    staged: dict[Bind, Path] = {}
-    for bind, copy in copies.items():
-        place = staged[bind] = _STAGE / str(len(staged))
-        if stat.S_ISDIR(os.fstat(copy).st_mode):
-            place.mkdir()
-        else:
-            place.touch()
-        mounts.attach(copy, place)
-        os.close(copy)
-    return staged.__getitem__
-
-
-def _copy(bind: Bind) -> int:
-    try:
-        return mounts.copy_of(bind.source)
-    except OSError as error:
-        raise StagingError(f"{bind.source} cannot be shown inside: {error.strerror}") from error
-
-
-def _make_owner(identity: Identity, copies: Mapping[Bind, int]) -> None:
-    """Have a stand-in appear as the owner of what it may write to, and of all that is in there."""
-    owners = {bind: _owners(copy, identity) for bind, copy in copies.items() if bind.writable}
-    with ExitStack() as namespaces:
-        described = {one: namespaces.enter_context(mounts.user_namespace(one)) for one in set(owners.values())}
-        for bind, copy in copies.items():
-            around = next((one for one in owners if bind.source.is_relative_to(one.source)), None)
-            if around is not None:
-                _show_as(bind, copy, described[owners[around]])
-
-
-def _owners(copy: int, identity: Identity) -> mounts.Owners:
-    status = os.fstat(copy)
-    return mounts.Owners((status.st_uid, identity.host_uid), (status.st_gid, identity.host_gid))
-
-
-def _show_as(bind: Bind, copy: int, namespace: int) -> None:
-    try:
-        mounts.show_as(copy, namespace)
-    except OSError as error:
-        raise StagingError(
-            f"{bind.source} cannot be made writable to a sandbox of root's: {error.strerror}\n"
-            "That takes ext4, xfs, btrfs or (since Linux 6.3) tmpfs, for whatever is mounted below as well.\n"
-            "Name another directory, or run Belljar as the user that owns it."
-        ) from error
+    return copies_of(plan.view, plan.identity)
 
 
 def connect_streams(streams: Sequence[int]) -> None:
