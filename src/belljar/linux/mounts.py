@@ -65,10 +65,10 @@ def bind(source: str, target: Path) -> None:
     _check(_libc.mount(os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(_MS_BIND), None), str(target))
 
 
-def mount_points() -> list[Path]:
+def mount_points() -> set[str]:
     """Return where something is mounted."""
-    written = [line.split(b" ")[4] for line in Path("/proc/self/mountinfo").read_bytes().splitlines()]
-    return [Path(os.fsdecode(_unescaped(path))) for path in written]
+    lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    return {os.fsdecode(_unescaped(line.split(b" ", 5)[4])) for line in lines}
 
 
 def copy_of(source: Path) -> int:
@@ -140,6 +140,8 @@ def _mount(kind: str, target: Path, flags: int, options: str) -> None:
 
 
 def _unescaped(path: bytes) -> bytes:
+    if b"\\" not in path:
+        return path
     for escape, character in _ESCAPED.items():
         path = path.replace(escape, character)
     return path

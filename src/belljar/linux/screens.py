@@ -7,9 +7,9 @@ found by their inodes, and nothing is written to the file system. In an overlay 
 with nobody at the other end, whoever makes them and whenever; ordinary files are those of the directory below it. So a
 directory is shown through an overlay that has it as its only layer with something in it.
 
-An overlay shows one file system. What is mounted further down would not be seen, but what it hides would be, and that the
-kernel does not allow. A directory with mounts below it is therefore put together anew: from overlays of its directories,
-and its ordinary files one by one.
+An overlay shows one file system. What is mounted further down would not be seen, but what it hides would be, and that
+the kernel does not allow. A directory with mounts below it is therefore put together anew: from overlays of its
+directories, and its ordinary files one by one.
 
 The overlay reads the host's files with the rights of whoever mounted it, and lets nobody read what they could not read
 before. It takes Linux 5.11, unless one is root.
@@ -30,11 +30,12 @@ class Screens:
     def __init__(self, empty: Path) -> None:
         """`empty` is a directory with nothing in it: it takes two to make a read-only overlay."""
         self._empty = empty
-        self._mounts = set(mounts.mount_points())
+        self._mounts = mounts.mount_points()
 
     def screen(self, source: Path, target: Path) -> None:
         """Show a directory at an empty one. Raises OSError."""
-        if any(source in mount.parents for mount in self._mounts):
+        above = f"{source}/"
+        if any(mount.startswith(above) for mount in self._mounts):
             self._put_together(source, target)
         else:
             with _held(source) as held:
@@ -55,7 +56,7 @@ class Screens:
                 self.screen(path, target)
             except OSError:
                 # Not every file system can be shown so, nor can everybody look into every directory: it stays empty.
-                if path not in self._mounts and os.access(path, os.R_OK | os.X_OK):
+                if entry.path not in self._mounts and os.access(path, os.R_OK | os.X_OK):
                     raise
         elif entry.is_file():
             target.touch()

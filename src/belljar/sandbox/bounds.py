@@ -1,14 +1,16 @@
 """What a sandbox may use of the machine's memory, unless somebody says otherwise.
 
-Files in memory, and what programs leave in shared memory, stay when the programs have ended: nobody can be killed to get
-such memory back. So all of it together is bounded by about a half of the machine's memory, in parts for each place; and
-everything together, programs included, by a larger part, where a control group can be had.
+Files in memory, and what programs leave in shared memory, stay when the programs have ended: nobody can be killed to
+get such memory back. So all of it together is bounded by about a half of the machine's memory, in parts for each place;
+and everything together, programs included, by a larger part, where a control group can be had.
 """
 
+import os
+from functools import cache
 from pathlib import Path
 from typing import Final
 
-from belljar.linux.memory import memory_here
+from belljar.linux.cgroups import memory_limits
 
 _PLACES: Final = {Path("/tmp"): 4, Path("/var/tmp"): 32, Path("/run"): 64, Path("/dev/shm"): 16}  # noqa: S108 - its own
 """Places in a local sandbox that are empty at first and vanish with it, and which part of the memory they may fill."""
@@ -21,19 +23,26 @@ _BYTES_TO_A_FILE: Final = 16384
 """A file takes some 1.2 KiB of the kernel's memory, however empty it is."""
 
 
+@cache
+def _memory_here() -> int:
+    """Return how much memory there is: the machine's, or what our own control group leaves us of it."""
+    machine: int = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([machine, *memory_limits()])
+
+
 def memory() -> int:
     """Return what a sandbox may use in all, in bytes."""
-    return memory_here() * 3 // 4
+    return _memory_here() * 3 // 4
 
 
 def shared_memory() -> int:
     """Return what it may use of shared memory of the System V kind."""
-    return memory_here() // _SHARED
+    return _memory_here() // _SHARED
 
 
 def sizes(home: Path) -> dict[Path, int]:
     """Return the size of each place in memory of a local sandbox."""
-    return {place: memory_here() // part for place, part in {**_PLACES, home: _HOME}.items()}
+    return {place: _memory_here() // part for place, part in {**_PLACES, home: _HOME}.items()}
 
 
 def files(size: int) -> int:

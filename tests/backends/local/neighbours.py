@@ -1,4 +1,4 @@
-"""Programs of the host that listen below directories that every sandbox sees, and what a command inside reaches of them.
+"""Programs of the host that listen below directories that every sandbox sees, and what a command inside reaches.
 
 In a mount namespace of its own: nothing of it is left on the machine. Called with a layout, a directory, and a
 command that starts a sandbox in which that is seen at /bound; prints JSON.

@@ -1,4 +1,4 @@
-"""Sockets, FIFOs and devices of the host below what every sandbox sees: none of them works inside unless it is named."""
+"""Sockets, FIFOs and devices of the host below what every sandbox sees: none of them works inside unless named."""
 
 import json
 import subprocess

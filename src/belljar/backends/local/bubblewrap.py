@@ -12,7 +12,7 @@ from belljar.sandbox.spec import Bind, Spec
 from belljar.sandbox.view import View
 
 _WALLS: Final = (
-    "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
+    "--unshare-user", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try",
     "--disable-userns", "--cap-drop", "ALL", "--hostname", "belljar",
     "--clearenv",
 )  # fmt: skip
@@ -45,7 +45,7 @@ def _view(view: View, source: Source) -> Iterator[str]:
         yield from ("--symlink", target, str(link))
     for bind in view.system:
         yield from ("--ro-bind", str(source(bind)), str(bind.target))
-    yield from ("--proc", "/proc", "--dev", "/dev")
+    yield from ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev")
     for place in bounds.sizes(view.home):
         yield from ("--bind", str(source(place)), str(place))
     for bind in (*view.tools, *view.binds):

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Self
 from belljar.backends.interface import Isolation, LostError, MachineError, Wanted, WantedError
 from belljar.backends.local.identity import account_files, choose
 from belljar.backends.local.launching import Launched, LaunchError, launch
-from belljar.backends.local.limiting import LimitError, enforce
+from belljar.backends.local.limiting import LimitError, default_group, enforce
 from belljar.backends.local.records import Record, Records
 from belljar.backends.local.staging import Plan
 from belljar.gateway.listeners import Listeners
@@ -103,8 +103,8 @@ class _Making:
         os.close(asked)
         os.close(told)
         try:
-            launched.join(groups.directories)
             launched.identify()
+            launched.join(groups.directories)
             launched.settle()
             launched.go()
             _wait_for_first_process(ready, last_words)
@@ -145,7 +145,8 @@ class _Groups(NamedTuple):
     @classmethod
     def make(cls, limits: ResourceLimits, name: str) -> Self:
         enforcement = enforce(limits, name)
-        directories = set() if enforcement.group is None else enforcement.group.directories
+        group = enforcement.group or (default_group(name) if enforcement.address_space is None else None)
+        directories = set() if group is None else group.directories
         freezer = make_freezable(name, directories)
         return cls(directories | ({freezer} if freezer else set()), freezer, enforcement.address_space)
 

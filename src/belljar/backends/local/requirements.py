@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from belljar.backends.findings import Finding
+from belljar.linux import sharedmemory
 from belljar.linux.cgroups import Group, NoControllerError
 from belljar.linux.programs import ProgramMissingError, find
 from belljar.linux.seccomp import UnknownArchitectureError, program
@@ -26,7 +27,7 @@ def findings(trial: Callable[[], str | None]) -> Iterator[Finding]:
     yield from map(_program, _PROGRAMS)
     yield _system_call_filter()
     yield from _settings()
-    yield _limits()
+    yield from _limits()
     failure = trial()
     yield Finding("a sandbox", failure is None, failure or "was made, sealed, and gone again")
 
@@ -68,12 +69,15 @@ def _settings() -> Iterator[Finding]:
     yield Finding("user namespaces", most != "0", f"at most {most}", "sudo sysctl -w user.max_user_namespaces=10000")
 
 
-def _limits() -> Finding:
+def _limits() -> Iterator[Finding]:
+    remedy = "as an ordinary user: systemd-run --user --scope belljar run ..."
     try:
         Group(cpus=1.0, memory_bytes=1 << 30).remove()
     except NoControllerError as error:
-        remedy = "as an ordinary user: systemd-run --user --scope belljar run ..."
-        return Finding(
-            "control groups", holds=False, detail=f"{error}; --cpu-limit is refused", remedy=remedy, needed=False
-        )
-    return Finding("control groups", holds=True, detail="can be made, for --cpu-limit and --mem-limit")
+        lack = f"{error}; the memory that programs use is not limited, and --cpu-limit is refused"
+        yield Finding("control groups", holds=False, detail=lack, remedy=remedy, needed=False)
+        if not sharedmemory.can_be_bounded():
+            lack = "nor is System V shared memory limited: that takes Linux 6.9 or later"
+            yield Finding("shared memory", holds=False, detail=lack, remedy=remedy, needed=False)
+        return
+    yield Finding("control groups", holds=True, detail="can be made: memory is limited, also without --mem-limit")

@@ -1,9 +1,9 @@
 """What is to be seen inside, mounted at a place of our own from where bubblewrap takes it.
 
-A path could lead elsewhere by the time that bubblewrap follows it: another agent may be at work in a directory above. So
-what was named is mounted a second time, by descriptors. Root's agent is a stand-in that could not even enter root's
-directories; so for it that is done while we are still root, and what is writable is mounted so that the stand-in appears
-as the owner.
+A path could lead elsewhere by the time that bubblewrap follows it: another agent may be at work in a directory above.
+So what was named is mounted a second time, by descriptors. Root's agent is a stand-in that could not even enter root's
+directories; so for it that is done while we are still root, and what is writable is mounted so that the stand-in
+appears as the owner.
 
 What nobody named, the system's directories and the user's tools, is shown through screens: no socket, FIFO or device of
 the host works in it. Those, and the places in memory, are mounted with no more rights than the agent's user has.

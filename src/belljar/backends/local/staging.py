@@ -2,11 +2,11 @@
 
 Theory of operation
 -------------------
-The command line forks this child before it has threads. The child unshares a user and a network namespace (the
-*outer* ones), and its parent says who it is in them. It arms the network namespace, hands the listeners to its parent,
-and waits. Once the parent serves them it says go, and the child executes bubblewrap, which makes a *nested* user
-namespace for the agent: the network namespace belongs to the outer one, so nothing inside can change it, not even as
-root.
+The command line forks this child before it has threads. The child unshares a user, a network and an IPC namespace (the
+*outer* ones), and its parent says who it is in them, and puts it into its control groups. It arms the network
+namespace, hands the listeners to its parent, and waits. Once the parent serves them it says go, and the child executes
+bubblewrap, which makes a *nested* user namespace for the agent: the network namespace belongs to the outer one, so
+nothing inside can change it, not even as root.
 
 Before it waits, the child hands over to a sibling, the first process of a PID namespace around bubblewrap's. What an
 agent can get hold of, bubblewrap's init included, can be told to survive; but not the end of the namespace around it.
@@ -35,23 +35,35 @@ from belljar.backends.local import bubblewrap
 from belljar.backends.local.identity import Identity
 from belljar.backends.local.stage import Stage, StagingError, copies_of
 from belljar.errors import BelljarError
-from belljar.linux import mounts
+from belljar.linux import mounts, sharedmemory
 from belljar.linux.descriptors import send_sockets
-from belljar.linux.namespaces import CLONE_NEWNET, CLONE_NEWPID, CLONE_NEWUSER, unshare
+from belljar.linux.namespaces import CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWPID, CLONE_NEWUSER, unshare
 from belljar.linux.processes import fork_sibling, get_signal_when_parent_dies, restore_signals
 from belljar.linux.programs import ProgramMissingError, find
+from belljar.sandbox import bounds
 from belljar.sandbox.arming import arm_here
 from belljar.sandbox.spec import Bind, Spec
 from belljar.sandbox.view import View
 
 UNSHARED: Final = b"u"
 MAPPED: Final = b"m"
+COUNTED: Final = b"c"
 GO: Final = b"g"
 
 EXIT_FAILED: Final = 125
 
-MOST_PROCESSES: Final = 4096
-"""How many processes and threads there may be inside: many for any work, few for the machine."""
+_RESOURCES: Final = {
+    resource.RLIMIT_NPROC: 4096,
+    resource.RLIMIT_NOFILE: 65536,
+    resource.RLIMIT_MEMLOCK: 64 << 20,
+    resource.RLIMIT_MSGQUEUE: 819200,
+    resource.RLIMIT_SIGPENDING: 16384,
+}
+"""What there may be at most: many for any work, few for the machine.
+
+But for open files, which each process has its own of, and locked memory, they are counted in the agent's user
+namespace: what the user runs elsewhere does not matter, and cannot be starved.
+"""
 
 _STANDARD_ERROR: Final = 2
 
@@ -95,17 +107,19 @@ def _become(plan: Plan, channel: socket.socket, status: int) -> None:
     if plan.identity.is_stand_in:
         os.setgroups([])  # root's groups would open to the stand-in what they open to root
     copies = _enter_stage(plan) if plan.identity.is_stand_in else None
-    _move_to_new_namespaces(CLONE_NEWUSER | (CLONE_NEWNET if plan.sealed else 0))
+    _move_to_new_namespaces(CLONE_NEWUSER | CLONE_NEWIPC | (CLONE_NEWNET if plan.sealed else 0))
     channel.send(UNSHARED)
     _wait_for(channel, MAPPED)
     os.setresgid(0, 0, 0)
     os.setresuid(0, 0, 0)
+    sharedmemory.bound(bounds.shared_memory())  # where the kernel is too old for that, the control group has to do
     if copies is None:
         copies = _enter_stage(plan)
     else:
         mounts.enter_private_mount_namespace()  # the one that root made is not ours to mount in
     listeners = arm_here(udp=plan.udp) if plan.sealed else None
     stage = Stage(plan.view, copies)
+    _wait_for(channel, COUNTED)
     _hand_over_to_first_process()
     if not plan.outlives_maker:
         get_signal_when_parent_dies(signal.SIGKILL)
@@ -180,9 +194,10 @@ def limit(address_space: int | None) -> None:
     """Limit what this process, and what it becomes, may use."""
     # Not 0: that would stop a core dump to a file, but not one to a program of the host's. The filter keeps it so.
     resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
-    # Counted in the agent's user namespace: what the user runs elsewhere does not matter, and cannot be starved.
-    most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
-    processes = MOST_PROCESSES if most == resource.RLIM_INFINITY else min(MOST_PROCESSES, most)
-    resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+    for kind, most in _RESOURCES.items():
+        soft, hard = (
+            (most if limit == resource.RLIM_INFINITY else min(limit, most)) for limit in resource.getrlimit(kind)
+        )
+        resource.setrlimit(kind, (soft, hard))
     if address_space is not None:
         resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
