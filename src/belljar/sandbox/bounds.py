@@ -23,26 +23,30 @@ _BYTES_TO_A_FILE: Final = 16384
 """A file takes some 1.2 KiB of the kernel's memory, however empty it is."""
 
 
+def machine() -> int:
+    """Return how much memory the machine has, in bytes."""
+    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
 @cache
-def _memory_here() -> int:
-    """Return how much memory there is: the machine's, or what our own control group leaves us of it."""
-    machine: int = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min([machine, *memory_limits()])
+def here() -> int:
+    """Return how much memory there is for us: the machine's, or what our own control group leaves us of it."""
+    return min([machine(), *memory_limits()])
 
 
-def memory() -> int:
-    """Return what a sandbox may use in all, in bytes."""
-    return _memory_here() * 3 // 4
+def in_all(memory: int) -> int:
+    """Return what a sandbox may use where there is so much memory."""
+    return memory * 3 // 4
 
 
-def shared_memory() -> int:
+def shared(memory: int) -> int:
     """Return what it may use of shared memory of the System V kind."""
-    return _memory_here() // _SHARED
+    return memory // _SHARED
 
 
 def sizes(home: Path) -> dict[Path, int]:
     """Return the size of each place in memory of a local sandbox."""
-    return {place: _memory_here() // part for place, part in {**_PLACES, home: _HOME}.items()}
+    return {place: here() // part for place, part in {**_PLACES, home: _HOME}.items()}
 
 
 def files(size: int) -> int:

@@ -40,14 +40,14 @@ def enforce(limits: ResourceLimits, name: str | None = None) -> Enforcement:
 def default_group(name: str | None = None) -> Group | None:
     """Make the group of a sandbox for which nobody has asked for limits, if there is one to be had."""
     try:
-        return Group(cpus=None, memory_bytes=bounds.memory(), name=name)
+        return Group(cpus=None, memory_bytes=bounds.in_all(bounds.here()), name=name)
     except NoControllerError:
         return None
 
 
 def _group(limits: ResourceLimits, name: str | None) -> Group:
     try:
-        return Group(cpus=limits.cpus, memory_bytes=limits.memory_bytes or bounds.memory(), name=name)
+        return Group(cpus=limits.cpus, memory_bytes=limits.memory_bytes or bounds.in_all(bounds.here()), name=name)
     except NoControllerError:
         if limits.memory_bytes is not None:
             raise

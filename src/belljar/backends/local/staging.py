@@ -112,7 +112,9 @@ def _become(plan: Plan, channel: socket.socket, status: int) -> None:
     _wait_for(channel, MAPPED)
     os.setresgid(0, 0, 0)
     os.setresuid(0, 0, 0)
-    sharedmemory.bound(bounds.shared_memory())  # where the kernel is too old for that, the control group has to do
+    sharedmemory.bound(
+        bounds.shared(bounds.here())
+    )  # where the kernel is too old for that, the control group has to do
     if copies is None:
         copies = _enter_stage(plan)
     else:
