@@ -60,6 +60,12 @@ def mount_overlay(target: Path, *lower: str) -> None:
     _mount("overlay", target, _MS_NOSUID | _MS_NODEV | _MS_RDONLY, f"lowerdir={':'.join(lower)}")
 
 
+def mount_writable_overlay(target: Path, lower: Path, upper: Path, spare: Path) -> None:
+    """Mount a directory on top of another, writable, with one to spare in the same file system. Raises OSError."""
+    layers = f"lowerdir={lower},upperdir={upper},workdir={spare},userxattr"
+    _mount("overlay", target, _MS_NOSUID | _MS_NODEV, layers)
+
+
 def bind(source: str, target: Path) -> None:
     """Show a file at another place as well. Raises OSError."""
     _check(_libc.mount(os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(_MS_BIND), None), str(target))

@@ -82,6 +82,9 @@ class View:
     files: Mapping[Path, bytes]
     """Small read-only files that exist inside only."""
 
+    scratch: Bind | None = None
+    """A directory of our own to work in, writable; where it is on the host is nobody's business inside."""
+
 
 def view_of(spec: Spec, home: Path, files: Mapping[Path, bytes]) -> View:
     """Return what a sandbox sees; `files` are some that exist inside only. Raises ViewError."""

@@ -63,6 +63,8 @@ def test_shared_memory_is_bounded(cli: Cli) -> None:
     )
 
 
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "console")
+
 FILES = """
 import errno, json, os, sys
 found = {}
@@ -92,6 +94,14 @@ def test_files_without_content_are_bounded(cli: Cli) -> None:
     for place, (free, size, outcome) in found.items():
         assert free <= size // 16384 + 1, place
         assert outcome == ("ENOSPC" if free < 30_000 else "fits"), place
+
+
+def test_mounts_tell_of_no_directory_that_was_not_named(cli: Cli) -> None:
+    lines = cli.run("--", "cat", "/proc/self/mountinfo").stdout.splitlines()
+    parts = {place: root for _, _, _, root, place, *_ in map(str.split, lines)}
+    assert parts[str(cli.workdir)] == str(cli.workdir)
+    ours = {place for place, root in parts.items() if root != "/" and not root.endswith("//deleted")}
+    assert ours - {str(cli.workdir), "/", "/proc/sys"} <= {f"/dev/{name}" for name in DEVICES}
 
 
 ALLOCATE = "held = [b'x' * (64 << 20) for _ in range(10)]\nprint('had it')"

@@ -50,6 +50,8 @@ def _view(view: View, source: Source) -> Iterator[str]:
         yield from ("--bind", str(source(place)), str(place))
     for bind in (*view.tools, *view.binds):
         yield from ("--bind" if bind.writable else "--ro-bind", str(source(bind)), str(bind.target))
+    if view.scratch is not None:
+        yield from ("--bind", str(source(view.scratch)), str(view.scratch.target))
     for path, content in view.files.items():
         yield from ("--perms", "0444", "--ro-bind-data", str(_readable(content)), str(path))
     yield from ("--remount-ro", "/dev", "--remount-ro", "/")

@@ -15,6 +15,7 @@ from belljar.backends.local.identity import account_files, choose
 from belljar.backends.local.launching import Launched, LaunchError, launch
 from belljar.backends.local.limiting import LimitError, default_group, enforce
 from belljar.backends.local.records import Record, Records
+from belljar.backends.local.stage import FILES, SPARE
 from belljar.backends.local.staging import Plan
 from belljar.gateway.listeners import Listeners
 from belljar.linux import cgroups
@@ -62,6 +63,8 @@ class _Making:
         self._source = wanted.workdir or directory / "work"
         if wanted.workdir is None:
             self._source.mkdir(mode=0o700)
+            (self._source / FILES).mkdir(mode=0o700)
+            (self._source / SPARE).mkdir(mode=0o700)
 
     def make(self) -> Listeners:
         wanted = self._wanted
@@ -153,8 +156,8 @@ class _Groups(NamedTuple):
 
 def _moved(view: View, scratch: Path) -> View:
     """Show a directory of our own at a place that does not tell where it is."""
-    binds = (Bind(bind.source, SCRATCH, bind.writable) if bind.source == scratch else bind for bind in view.binds)
-    return replace(view, binds=tuple(binds))
+    binds = tuple(bind for bind in view.binds if bind.source != scratch)
+    return replace(view, binds=binds, scratch=Bind(scratch, SCRATCH, writable=True))
 
 
 def _wait_for_first_process(ready: int, last_words: int) -> None:

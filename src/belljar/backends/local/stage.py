@@ -27,6 +27,11 @@ from belljar.sandbox.view import View
 _STAGE: Final = Path("/sys")  # any directory that is always there; only we see what we mount on it
 
 
+FILES: Final = "files"
+SPARE: Final = "spare"
+"""What is in a directory of ours to work in: the agent's files, and what the kernel needs for itself."""
+
+
 class StagingError(BelljarError):
     """The sandbox could not be made."""
 
@@ -44,9 +49,12 @@ class Stage:
             self._places[bind] = self._new_place(is_directory=stat.S_ISDIR(os.fstat(copy).st_mode))
             mounts.attach(copy, self._places[bind])
             os.close(copy)
-        screens = Screens(self._new_place())
+        empty = self._new_place()
+        screens = Screens(empty)
         for bind in (*view.system, *view.tools):
             self._screen(bind, screens)
+        if view.scratch is not None:
+            self._hide(view.scratch, empty)
         for place, size in sizes.items():
             self._add_memory(place, size, "0700" if place == view.home else "1777")
 
@@ -75,6 +83,19 @@ class Stage:
             ) from error
         self._places[bind] = target
 
+    def _hide(self, scratch: Bind, empty: Path) -> None:
+        """Show a directory of ours so that nothing inside tells where it is.
+
+        The kernel tells of each mount which part of a file system it is. An overlay is a file system of its own. Some
+        file systems cannot be a layer to write to, such as a container's; there the directory is shown as it is.
+        """
+        files, spare, target = self._places[scratch] / FILES, self._places[scratch] / SPARE, self._new_place()
+        try:
+            mounts.mount_writable_overlay(target, empty, files, spare)
+        except OSError:
+            target = files
+        self._places[scratch] = target
+
     def _add_memory(self, place: Path, size: int, mode: str) -> None:
         self._places[place] = self._new_place()
         mounts.mount_tmpfs(self._places[place], f"mode={mode},size={size},nr_inodes={bounds.files(size)}")
@@ -82,7 +103,8 @@ class Stage:
 
 def copies_of(view: View, identity: Identity) -> dict[Bind, int]:
     """Return a second mount of all that was named and of tools, by descriptor. Raises StagingError."""
-    copies = {bind: _copy(bind) for bind in (*view.tools, *view.binds)}
+    ours = () if view.scratch is None else (view.scratch,)
+    copies = {bind: _copy(bind) for bind in (*view.tools, *view.binds, *ours)}
     if identity.is_stand_in:
         _make_owner(identity, copies)
     return copies
