@@ -26,7 +26,7 @@ KILLS = int(os.environ.get("BELLJAR_TEST_KILLS", "6"))
 def test_what_runs_inside_goes_on_and_stays_sealed(machine, universe):
     jar = machine.sandbox(PLAIN)
     machine.call("PUT", f"/sandboxes/{jar}/network", PLAIN)
-    work = machine.state / "local" / jar / "work"
+    work = machine.state / "local" / jar / "work/files"
 
     def rounds() -> int:
         return int((work / "round").read_text()) if (work / "round").exists() else 0

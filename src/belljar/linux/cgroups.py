@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 PREFIX: Final = "belljar-"
 
+_MOUNTED: Final = Path("/sys/fs/cgroup")
 _PERIOD: Final = 100_000  # microseconds
 _LINE_PARTS: Final = 3
 _WATCH_SECONDS: Final = 0.02
@@ -70,23 +71,33 @@ class Group:
         elif memory_bytes is not None:
             name = "memory.max" if place.version == 2 else "memory.limit_in_bytes"
             (directory / name).write_text(str(memory_bytes))
-            with suppress(OSError):  # where there is swap, it would be a way around the limit
-                (directory / "memory.swap.max").write_text("0")
+            _keep_from_swap(directory, memory_bytes)
 
     @property
     def directories(self) -> set[Path]:
         """Where the kernel shows it."""
         return set(self._directories.values())
 
-    def watch(self) -> None:
-        """Start the watchman. For a process without threads."""
-        ours, _alive = os.pipe()
-        if os.fork() == 0:
-            self._stand_watch(ours)
-        os.close(ours)  # the other end stays open until we are no more
+    def watch(self, process: int) -> int:
+        """Start the watchman, who puts a process into the group first: the kernel takes its time for that.
 
-    def _stand_watch(self, maker: int) -> None:
+        Returns a descriptor from which nothing is read once it is done, or why it could not be done. For a process
+        without threads.
+        """
+        ours, _alive = os.pipe()
+        done, telling = os.pipe()
+        if os.fork() == 0:
+            self._stand_watch(ours, process, telling)
+        os.close(telling)
+        os.close(ours)  # the other end stays open until we are no more
+        return done
+
+    def _stand_watch(self, maker: int, process: int, telling: int) -> None:
         try:
+            try:
+                add(self.directories, process)
+            except OSError as error:
+                os.write(telling, str(error).encode())
             os.setsid()
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
@@ -101,6 +112,13 @@ class Group:
     def remove(self) -> bool:
         """Take the group away if nobody is in it; tell whether it is gone."""
         return remove(self.directories)
+
+
+def _keep_from_swap(directory: Path, memory_bytes: int) -> None:
+    """Have swap, where there is any, be no way around a limit. In version 1, it is counted with the memory."""
+    for name, value in {"memory.swap.max": 0, "memory.memsw.limit_in_bytes": memory_bytes}.items():
+        if (directory / name).exists():
+            (directory / name).write_text(str(value))
 
 
 def add(directories: Iterable[Path], process: int) -> None:
@@ -134,8 +152,7 @@ def remove_soon(directories: Iterable[Path]) -> bool:
 def _place_for(controller: str) -> _Hierarchy:
     own = _groups_of("self")
     if controller in own:
-        mounted = Path("/sys/fs/cgroup") / controller
-        return _writable(controller, [mounted / own[controller].lstrip("/")], 1)
+        return _writable(controller, [_MOUNTED / controller / own[controller].lstrip("/")], 1)
     nearest = own_place()
     if nearest is not None:
         ancestors = (nearest, *nearest.parents)
@@ -155,13 +172,25 @@ def place_of(process: int, controller: str) -> Path | None:
     except OSError:
         return None
     if controller in groups:
-        return Path("/sys/fs/cgroup") / controller / groups[controller].lstrip("/")
+        return _MOUNTED / controller / groups[controller].lstrip("/")
     return _place_v2(groups)
+
+
+def memory_limits() -> list[int]:
+    """Return the limits on memory of the caller's group and of those around it, as far as we can see them."""
+    place = place_of(os.getpid(), "memory")
+    limits: list[int] = []
+    while place is not None and place != _MOUNTED.parent:
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            with suppress(OSError, ValueError):  # "max" is none
+                limits.append(int((place / name).read_text()))
+        place = place.parent
+    return limits
 
 
 def _place_v2(groups: dict[str, str]) -> Path | None:
     group = groups.get("")
-    root = next((path for path in map(Path, ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")) if _is_v2(path)), None)
+    root = next((path for path in (_MOUNTED, _MOUNTED / "unified") if _is_v2(path)), None)
     return root / group.lstrip("/") if group is not None and root is not None else None
 
 

@@ -24,10 +24,14 @@ _MOVE_MOUNT_F_EMPTY_PATH: Final = 4
 _MOUNT_ATTR_IDMAP: Final = 0x00100000
 _MS_PRIVATE: Final = 1 << 18
 _MS_REC: Final = 1 << 14
+_MS_RDONLY: Final = 1
+_MS_BIND: Final = 1 << 12
 _MS_NOSUID: Final = 2
 _MS_NODEV: Final = 4
 _MS_NOEXEC: Final = 8
 _AT_FDCWD: Final = -100
+# In this order: an escaped backslash is no beginning of another escape.
+_ESCAPED: Final = {b"\\040": b" ", b"\\011": b"\t", b"\\012": b"\n", b"\\043": b"#", b"\\134": b"\\"}
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -47,10 +51,31 @@ def enter_private_mount_namespace() -> None:
     _check(_libc.mount(b"none", b"/", None, ctypes.c_ulong(_MS_PRIVATE | _MS_REC), None), "/")
 
 
-def mount_tmpfs(target: Path) -> None:
-    """Mount an empty file system that everybody can look into."""
-    flags = ctypes.c_ulong(_MS_NOSUID | _MS_NODEV)
-    _check(_libc.mount(b"tmpfs", os.fsencode(target), b"tmpfs", flags, b"mode=0755"), str(target))
+def mount_tmpfs(target: Path, options: str = "mode=0755") -> None:
+    """Mount an empty file system in memory; by default, everybody can look into it."""
+    _mount("tmpfs", target, _MS_NOSUID | _MS_NODEV, options)
+
+
+def mount_overlay(target: Path, *lower: str) -> None:
+    """Mount directories, by their paths, on top of each other and read-only. Raises OSError."""
+    _mount("overlay", target, _MS_NOSUID | _MS_NODEV | _MS_RDONLY, f"lowerdir={':'.join(lower)}")
+
+
+def mount_writable_overlay(target: Path, lower: Path, upper: Path, spare: Path) -> None:
+    """Mount a directory on top of another, writable, with one to spare in the same file system. Raises OSError."""
+    layers = f"lowerdir={lower},upperdir={upper},workdir={spare},userxattr"
+    _mount("overlay", target, _MS_NOSUID | _MS_NODEV, layers)
+
+
+def bind(source: str, target: Path) -> None:
+    """Show a file at another place as well. Raises OSError."""
+    _check(_libc.mount(os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(_MS_BIND), None), str(target))
+
+
+def mount_points() -> set[str]:
+    """Return where something is mounted."""
+    lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    return {os.fsdecode(_unescaped(line.split(b" ", 5)[4])) for line in lines}
 
 
 def mount_proc() -> None:
@@ -120,6 +145,19 @@ def user_namespace(owners: Owners) -> Iterator[int]:
         yield namespace
     finally:
         os.close(namespace)
+
+
+def _mount(kind: str, target: Path, flags: int, options: str) -> None:
+    done = _libc.mount(kind.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), options.encode())
+    _check(done, str(target))
+
+
+def _unescaped(path: bytes) -> bytes:
+    if b"\\" not in path:
+        return path
+    for escape, character in _ESCAPED.items():
+        path = path.replace(escape, character)
+    return path
 
 
 def _call(name: str, *arguments: object, about: Path) -> int:

@@ -67,15 +67,23 @@ class View:
     links: Mapping[Path, str]
     """Symbolic links at the top, such as /bin."""
 
-    system: tuple[Path, ...]
+    system: tuple[Bind, ...]
     """Directories of the host, read-only, at their own places."""
 
     home: Path
     """An empty directory that vanishes with the sandbox."""
 
+    tools: tuple[Bind, ...]
+    """Programs that the user keeps at home, read-only."""
+
     binds: tuple[Bind, ...]
+    """What was named. A socket that somebody listens at works in it, and in nothing else of the host's."""
+
     files: Mapping[Path, bytes]
     """Small read-only files that exist inside only."""
+
+    scratch: Bind | None = None
+    """A directory of our own to work in, writable; where it is on the host is nobody's business inside."""
 
 
 def view_of(spec: Spec, home: Path, files: Mapping[Path, bytes]) -> View:
@@ -83,13 +91,10 @@ def view_of(spec: Spec, home: Path, files: Mapping[Path, bytes]) -> View:
     system = [Path(place) for place in SYSTEM]
     return View(
         links={path: str(path.readlink()) for path in system if path.is_symlink()},
-        system=tuple(path for path in system if path.is_dir() and not path.is_symlink()),
+        system=tuple(Bind(path, path, writable=False) for path in system if path.is_dir() and not path.is_symlink()),
         home=home,
-        binds=(
-            *_tools(home, spec.environment.get("PATH", "")),
-            *project(spec),
-            *checked(spec.binds, spec.workdir, spec.keep),
-        ),
+        tools=tuple(_tools(home, spec.environment.get("PATH", ""))),
+        binds=(*project(spec), *checked(spec.binds, spec.workdir, spec.keep)),
         files={path: text.encode() for path, text in _replaced()} | dict(files),
     )
 

@@ -25,7 +25,8 @@ from belljar.backends.containers.owned import OWNER, SANDBOX
 from belljar.backends.containers.toolbox import open_toolbox
 from belljar.backends.interface import Command, LostError, MachineError, Wanted, WantedError
 from belljar.linux.lives import Life
-from belljar.sandbox.spec import Bind
+from belljar.linux.sharedmemory import can_be_bounded
+from belljar.sandbox.spec import Bind, ResourceLimits
 from tests import engines
 from tests.backends import conformance
 from tests.backends.containers.conftest import program
@@ -249,6 +250,29 @@ class TestResources:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         assert sum(int(size[5:-1]) << 10 for size in sizes) < memory / 2
         assert len(sizes) == 2
+        files = [int(word[10:]) for place in ("/tmp", "/workspace") for word in options[place] if "nr_inodes=" in word]
+        assert len(files) == 2
+        assert sum(files) < memory / 2 / 16384
+
+    def test_memory_is_bounded_without_being_asked_for(self, owner):
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        owner.create()
+        asked = owner.inspect()["HostConfig"]
+        assert (asked["Memory"], asked["MemorySwap"]) == (memory * 3 // 4,) * 2
+        owner.backend.destroy(JAR)
+        owner.create(limits=ResourceLimits(memory_bytes=256 << 20))
+        assert owner.inspect()["HostConfig"]["Memory"] == 256 << 20
+
+    @pytest.mark.skipif(not can_be_bounded(), reason="before Linux 6.9 the limit on memory is the bound")
+    def test_shared_memory_is_bounded(self, owner):
+        """It stays when the programs that made it have ended."""
+        owner.create()
+        found = owner.run("cd /proc/sys/kernel; cat shmmax shmall msgmni sem; echo 1000000 >shmmax || echo refused")
+        most, pages, queues, *semaphores = found.split("sh:")[0].split()
+        assert int(most) == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 64
+        assert int(pages) == os.sysconf("SC_PHYS_PAGES") // 64
+        assert (queues, semaphores) == ("1024", ["1000", "32000", "500", "1024"])
+        assert found.endswith("refused\n")
 
     def test_the_first_process_has_no_log_to_fill(self, owner):
         owner.create()

@@ -9,6 +9,8 @@ from belljar.backends.containers.engine import Engine
 from belljar.backends.containers.libpod import podman
 from belljar.backends.containers.rights import is_rootless, server_of
 from belljar.backends.interface import MachineError
+from belljar.linux import sharedmemory
+from belljar.sandbox import bounds
 from belljar.sandbox.spec import ResourceLimits
 
 _MOST_FILES: Final = 65536
@@ -27,22 +29,41 @@ def every_container() -> dict[str, Any]:
 
 
 def of_sandbox(limits: ResourceLimits) -> dict[str, Any]:
-    """Return the limits that hold for a sandbox as a whole."""
-    wanted: dict[str, Any] = {"PidsLimit": _MOST_PROCESSES}
-    if limits.memory_bytes is not None:
-        wanted |= {"Memory": limits.memory_bytes, "MemorySwap": limits.memory_bytes}
+    """Return the limits that hold for a sandbox as a whole. Memory is limited also where nobody asks for it."""
+    memory = limits.memory_bytes or bounds.in_all(bounds.machine())
+    wanted: dict[str, Any] = {"PidsLimit": _MOST_PROCESSES, "Memory": memory, "MemorySwap": memory}
     if limits.cpus is not None:
         wanted |= {"NanoCpus": round(limits.cpus * 1_000_000_000)}
     return wanted | every_container()
 
 
-def leave_out_unavailable(engine: Engine, configuration: dict[str, Any]) -> None:
-    """Do without a limit on a container's processes where Podman, as a user, has none to give.
+def shared_memory() -> dict[str, str]:
+    """Return the kernel's settings that bound what is in no process and no file, where any engine can make them.
 
-    It would refuse. That on the processes of a user is left; and a limit that somebody has asked for is not left out.
+    Where not, the limit on memory is the only bound.
     """
-    if engine.kind == "podman" and is_rootless(engine) and "pids" not in podman_controllers(engine):
-        configuration["HostConfig"].pop("PidsLimit")
+    found = sharedmemory.settings(bounds.shared(bounds.machine())) if sharedmemory.can_be_bounded() else {}
+    return {f"kernel.{name}": value for name, value in found.items()}
+
+
+def leave_out_unavailable(engine: Engine, limits: ResourceLimits, configuration: dict[str, Any]) -> None:
+    """Do without limits that nobody has asked for where Podman has none to give, and would refuse.
+
+    It knows none on the number of files in memory: that on memory has to do. As a user, it has what the machine has
+    delegated; of processes, the limit on those of a user is left.
+    """
+    if engine.kind != "podman":
+        return
+    wanted = configuration["HostConfig"]
+    wanted["Tmpfs"] = {place: options.partition(",nr_inodes=")[0] for place, options in wanted["Tmpfs"].items()}
+    if not is_rootless(engine):
+        return
+    available = podman_controllers(engine)
+    if "pids" not in available:
+        wanted.pop("PidsLimit")
+    if "memory" not in available and limits.memory_bytes is None:
+        wanted.pop("Memory")
+        wanted.pop("MemorySwap")
 
 
 def refuse_unavailable(engine: Engine, limits: ResourceLimits) -> None:

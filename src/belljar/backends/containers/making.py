@@ -78,7 +78,7 @@ class Maker:
         name = self._containers.name(sandbox)
         configuration = order.configuration(toolbox, {**self._containers.labels, SANDBOX: sandbox})
         limits.refuse_unavailable(self._engine, order.wanted.limits)
-        limits.leave_out_unavailable(self._engine, configuration)
+        limits.leave_out_unavailable(self._engine, order.wanted.limits, configuration)
         if site is not None:
             self.perimeter.build(name, site, configuration)
         if self._engine.kind == "podman" and is_rootless(self._engine):

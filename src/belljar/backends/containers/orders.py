@@ -17,6 +17,7 @@ from belljar.backends.containers.images import Image
 from belljar.backends.containers.toolbox import Toolbox
 from belljar.backends.containers.users import User
 from belljar.backends.interface import Isolation, Wanted, WantedError
+from belljar.sandbox import bounds
 from belljar.sandbox.spec import Bind, Spec
 from belljar.sandbox.view import checked, project
 
@@ -94,10 +95,11 @@ class Order:
     def _host_configuration(self, toolbox: Toolbox) -> dict[str, Any]:
         sealed = self.wanted.isolation is Isolation.SEALED
         # For the seal's sake, IPv6 is there, if only on the loopback interface; engines switch it off.
-        network = {"NetworkMode": "none", "Sysctls": {"net.ipv6.conf.all.disable_ipv6": "0"}} if sealed else {}
+        settings = {"net.ipv6.conf.all.disable_ipv6": "0"} if sealed else {}
         return {
-            **network,
+            **({"NetworkMode": "none"} if sealed else {}),
             **limits.of_sandbox(self.wanted.limits),
+            "Sysctls": {**settings, **limits.shared_memory()},
             "Binds": [_written(bind) for bind in (*self.binds, *self._own_binds(toolbox))],
             "Tmpfs": self._memory(),
             "CapDrop": ["ALL"],
@@ -121,8 +123,8 @@ class Order:
             places.append(str(SCRATCH))
         if not self.user.has_home:
             places.append(HOME)
-        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // _PARTS_OF_MEMORY
-        return dict.fromkeys(places, f"{_FOR_ALL},size={size}")
+        size = bounds.machine() // _PARTS_OF_MEMORY
+        return dict.fromkeys(places, f"{_FOR_ALL},size={size},nr_inodes={bounds.files(size)}")
 
 
 def binds_of(wanted: Wanted, socket: Path) -> list[Bind]:

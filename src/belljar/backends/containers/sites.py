@@ -66,11 +66,9 @@ class Site(NamedTuple):
         anybody may ask all the same. It asks those that are named here, from where the container is: so it leads to the
         gateway, and not to the resolvers of the host.
         """
-        configuration["HostConfig"] |= {
-            "NetworkMode": name,
-            "Dns": [str(self.gateway)],
-            "Sysctls": {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"},
-        }
+        without = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
+        host = configuration["HostConfig"]
+        host |= {"NetworkMode": name, "Dns": [str(self.gateway)], "Sysctls": {**host["Sysctls"], **without}}
         endpoint = {"IPAMConfig": {"IPv4Address": str(self.address)}}
         configuration["NetworkingConfig"] = {"EndpointsConfig": {name: endpoint}}
 

@@ -7,32 +7,25 @@ from typing import Final
 
 from belljar.backends.local.identity import Identity
 from belljar.linux import seccomp
+from belljar.sandbox import bounds
 from belljar.sandbox.spec import Bind, Spec
 from belljar.sandbox.view import View
 
 _WALLS: Final = (
-    "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
+    "--unshare-user", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try",
     "--disable-userns", "--cap-drop", "ALL", "--clearenv",
 )  # fmt: skip
-
-_SCRATCH: Final = {"/tmp": 4, "/var/tmp": 32, "/run": 64, "/dev/shm": 16}  # noqa: S108 - the sandbox's own
-"""Places that are empty and vanish with the sandbox, and which part of the machine's memory they may fill.
-
-Together with the home directory's part that is less than a half: nobody can be killed to get such memory back.
-"""
-
-_HOME_PART: Final = 8
 
 EXEC: Final = ("/bin/sh", "-c", 'exec "$0" "$@"')
 """A shell, because it says what a shell says when there is no such command: 127, or 126."""
 
 
-def arguments(spec: Spec, view: View, identity: Identity, source: Callable[[Bind], Path], status: int) -> list[str]:
-    """Return bubblewrap's arguments.
+Source = Callable[[Bind | Path], Path]
+"""Tells where a part of the host, or a place in memory, is found when bubblewrap looks for it."""
 
-    `source` tells where the host's part of a bind is found when bubblewrap looks for it; how it goes is written to the
-    descriptor `status`.
-    """
+
+def arguments(spec: Spec, view: View, identity: Identity, source: Source, status: int) -> list[str]:
+    """Return bubblewrap's arguments. How it goes is written to the descriptor `status`."""
     options = [
         *_WALLS,
         *("--uid", str(identity.uid), "--gid", str(identity.gid)),
@@ -46,18 +39,18 @@ def arguments(spec: Spec, view: View, identity: Identity, source: Callable[[Bind
     return ["--args", str(_readable(words)), "--", *EXEC, *spec.command]
 
 
-def _view(view: View, source: Callable[[Bind], Path]) -> Iterator[str]:
+def _view(view: View, source: Source) -> Iterator[str]:
     for link, target in view.links.items():
         yield from ("--symlink", target, str(link))
-    for path in view.system:
-        yield from ("--ro-bind", str(path), str(path))
-    yield from ("--proc", "/proc", "--dev", "/dev")
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for place, part in _SCRATCH.items():
-        yield from ("--perms", "1777", "--size", str(memory // part), "--tmpfs", place)
-    yield from ("--perms", "0700", "--size", str(memory // _HOME_PART), "--tmpfs", str(view.home))
-    for bind in view.binds:
+    for bind in view.system:
+        yield from ("--ro-bind", str(source(bind)), str(bind.target))
+    yield from ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev")
+    for place in bounds.sizes(view.home):
+        yield from ("--bind", str(source(place)), str(place))
+    for bind in (*view.tools, *view.binds):
         yield from ("--bind" if bind.writable else "--ro-bind", str(source(bind)), str(bind.target))
+    if view.scratch is not None:
+        yield from ("--bind", str(source(view.scratch)), str(view.scratch.target))
     for path, content in view.files.items():
         yield from ("--perms", "0444", "--ro-bind-data", str(_readable(content)), str(path))
     yield from ("--remount-ro", "/dev", "--remount-ro", "/")

@@ -30,7 +30,7 @@ from belljar.backends.local.records import Record
 from belljar.linux import cgroups, seccomp
 from belljar.linux.descriptors import is_readable
 from belljar.linux.lives import has_ended
-from belljar.linux.namespaces import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, setns
+from belljar.linux.namespaces import CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, setns
 from belljar.linux.privileges import drop_capabilities, forbid_new_privileges, install_filter
 from belljar.linux.processes import keep_memory_private, restore_signals
 
@@ -41,7 +41,7 @@ _NAMESPACES: Final = {
     "net": CLONE_NEWNET,
     "cgroup": 0x02000000,
     "uts": 0x04000000,
-    "ipc": 0x08000000,
+    "ipc": CLONE_NEWIPC,
     "pid": CLONE_NEWPID,
 }
 _SHELL: Final = bubblewrap.EXEC[0]

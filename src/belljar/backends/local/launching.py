@@ -7,14 +7,16 @@ import socket
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from belljar.backends.local import staging
-from belljar.backends.local.staging import Lack, Plan
+from belljar.backends.local.lacks import Lack
+from belljar.backends.local.staging import Plan
 from belljar.backends.local.surroundings import remedy
 from belljar.errors import BelljarError
 from belljar.gateway.listeners import Listeners
 from belljar.linux import cgroups
+from belljar.linux.cgroups import Group
 from belljar.linux.descriptors import receive_sockets
 
 _MOST_DIGITS: Final = 20
@@ -36,15 +38,19 @@ class Launched:
         self._channel = channel
         self._failures = failures
         self._status = os.fdopen(status)
+        self._joining: int | None = None
         self._has_ended = False
 
     def join(self, groups: Iterable[Path]) -> None:
-        """Put the sandbox into control groups. Raises LaunchError."""
+        """Put the sandbox into control groups, before it is settled. Raises LaunchError."""
         try:
             cgroups.add(groups, self._process)
         except OSError as error:
-            self.kill()
-            raise LaunchError(f"the sandbox cannot be put into its control group: {error}") from error
+            self._not_joined(str(error))
+
+    def watch(self, group: Group) -> None:
+        """Have the sandbox put into a control group, which is taken away at the end; do not wait for either."""
+        self._joining = group.watch(self._process)
 
     def identify(self) -> None:
         """Tell the child who it is in its user namespace; then it can seal the others. Raises LaunchError."""
@@ -62,6 +68,12 @@ class Launched:
 
     def settle(self) -> None:
         """See the child through to where it waits. Raises LaunchError."""
+        if self._joining is not None:
+            with os.fdopen(self._joining) as told:
+                if why := told.read():
+                    self._not_joined(why)
+        with suppress(BrokenPipeError):  # the child has died, and is asked why in a moment
+            self._channel.send(staging.COUNTED)
         self._meet()
         if self._plan.sealed:
             try:
@@ -122,6 +134,10 @@ class Launched:
         if int(number) != self._process:
             os.waitpid(self._process, 0)
             self._process = int(number)
+
+    def _not_joined(self, why: str) -> NoReturn:
+        self.kill()
+        raise LaunchError(f"the sandbox cannot be put into its control group: {why}")
 
     def _failed(self) -> LaunchError:
         with os.fdopen(self._failures) as failures:

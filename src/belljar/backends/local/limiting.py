@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from belljar.errors import BelljarError
 from belljar.linux.cgroups import Group, NoControllerError
+from belljar.sandbox import bounds
 from belljar.sandbox.spec import ResourceLimits
 
 
@@ -25,7 +26,7 @@ def enforce(limits: ResourceLimits, name: str | None = None) -> Enforcement:
     if limits.cpus is None and limits.memory_bytes is None:
         return Enforcement()
     try:
-        return Enforcement(Group(cpus=limits.cpus, memory_bytes=limits.memory_bytes, name=name))
+        return Enforcement(_group(limits, name))
     except NoControllerError as error:
         if limits.cpus is None:
             return Enforcement(address_space=limits.memory_bytes)
@@ -34,3 +35,20 @@ def enforce(limits: ResourceLimits, name: str | None = None) -> Enforcement:
             "Run as root, or in a session that systemd has delegated control groups to: "
             "systemd-run --user --scope belljar run ..."
         ) from None
+
+
+def default_group(name: str | None = None) -> Group | None:
+    """Make the group of a sandbox for which nobody has asked for limits, if there is one to be had."""
+    try:
+        return Group(cpus=None, memory_bytes=bounds.in_all(bounds.here()), name=name)
+    except NoControllerError:
+        return None
+
+
+def _group(limits: ResourceLimits, name: str | None) -> Group:
+    try:
+        return Group(cpus=limits.cpus, memory_bytes=limits.memory_bytes or bounds.in_all(bounds.here()), name=name)
+    except NoControllerError:
+        if limits.memory_bytes is not None:
+            raise
+        return Group(cpus=limits.cpus, memory_bytes=None, name=name)

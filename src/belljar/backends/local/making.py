@@ -12,10 +12,12 @@ from typing import Final, NamedTuple, Self
 
 from belljar.backends.interface import Isolation, LostError, MachineError, Wanted, WantedError
 from belljar.backends.local.identity import account_files, choose
+from belljar.backends.local.lacks import StagingError
 from belljar.backends.local.launching import Launched, LaunchError, bubblewrap_failed, launch
-from belljar.backends.local.limiting import LimitError, enforce
+from belljar.backends.local.limiting import LimitError, default_group, enforce
 from belljar.backends.local.records import Record, Records
-from belljar.backends.local.staging import Plan, StagingError, check_proc
+from belljar.backends.local.stage import FILES, SPARE
+from belljar.backends.local.staging import Plan, check_proc
 from belljar.gateway.listeners import Listeners
 from belljar.linux import cgroups
 from belljar.linux.freezing import make_freezable
@@ -63,6 +65,8 @@ class _Making:
         self._source = wanted.workdir or directory / "work"
         if wanted.workdir is None:
             self._source.mkdir(mode=0o700)
+            (self._source / FILES).mkdir(mode=0o700)
+            (self._source / SPARE).mkdir(mode=0o700)
 
     def make(self) -> Listeners:
         wanted = self._wanted
@@ -104,8 +108,8 @@ class _Making:
         os.close(asked)
         os.close(told)
         try:
-            launched.join(groups.directories)
             launched.identify()
+            launched.join(groups.directories)
             launched.settle()
             launched.go()
             _wait_for_first_process(ready, last_words)
@@ -146,15 +150,16 @@ class _Groups(NamedTuple):
     @classmethod
     def make(cls, limits: ResourceLimits, name: str) -> Self:
         enforcement = enforce(limits, name)
-        directories = set() if enforcement.group is None else enforcement.group.directories
+        group = enforcement.group or (default_group(name) if enforcement.address_space is None else None)
+        directories = set() if group is None else group.directories
         freezer = make_freezable(name, directories)
         return cls(directories | ({freezer} if freezer else set()), freezer, enforcement.address_space)
 
 
 def _moved(view: View, scratch: Path) -> View:
     """Show a directory of our own at a place that does not tell where it is."""
-    binds = (Bind(bind.source, SCRATCH, bind.writable) if bind.source == scratch else bind for bind in view.binds)
-    return replace(view, binds=tuple(binds))
+    binds = tuple(bind for bind in view.binds if bind.source != scratch)
+    return replace(view, binds=binds, scratch=Bind(scratch, SCRATCH, writable=True))
 
 
 def _wait_for_first_process(ready: int, last_words: int) -> None:

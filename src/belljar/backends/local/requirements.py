@@ -8,6 +8,7 @@ from typing import Final
 
 from belljar.backends.findings import Finding
 from belljar.backends.local import surroundings
+from belljar.linux import sharedmemory
 from belljar.linux.cgroups import Group, NoControllerError
 from belljar.linux.programs import ENVIRONMENT, ProgramMissingError, find
 from belljar.linux.seccomp import UnknownArchitectureError, program
@@ -22,7 +23,7 @@ def findings(trial: Callable[[], str | None]) -> Iterator[Finding]:
     yield _system_call_filter()
     yield from _settings()
     yield from _container()
-    yield _limits()
+    yield from _limits()
     failure, _, remedy = (trial() or "").partition("\n")
     detail = failure or "was made, sealed, and gone again"
     yield Finding("a sandbox", not failure, detail, " ".join(remedy.splitlines()))
@@ -76,12 +77,15 @@ def _container() -> Iterator[Finding]:
         yield Finding("container", holds=True, detail=f"of {around.name}, with {filtered} and {confined}")
 
 
-def _limits() -> Finding:
+def _limits() -> Iterator[Finding]:
+    remedy = "as an ordinary user: systemd-run --user --scope belljar run ..."
     try:
         Group(cpus=1.0, memory_bytes=1 << 30).remove()
     except NoControllerError as error:
-        remedy = "as an ordinary user: systemd-run --user --scope belljar run ..."
-        return Finding(
-            "control groups", holds=False, detail=f"{error}; --cpu-limit is refused", remedy=remedy, needed=False
-        )
-    return Finding("control groups", holds=True, detail="can be made, for --cpu-limit and --mem-limit")
+        lack = f"{error}; the memory that programs use is not limited, and --cpu-limit is refused"
+        yield Finding("control groups", holds=False, detail=lack, remedy=remedy, needed=False)
+        if not sharedmemory.can_be_bounded():
+            lack = "nor is System V shared memory limited: that takes Linux 6.9 or later"
+            yield Finding("shared memory", holds=False, detail=lack, remedy=remedy, needed=False)
+        return
+    yield Finding("control groups", holds=True, detail="can be made: memory is limited, also without --mem-limit")

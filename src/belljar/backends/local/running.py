@@ -10,7 +10,7 @@ from belljar.backends.attending import Attendant, Outcome
 from belljar.backends.local.doors import Doors, can_change_our_modules
 from belljar.backends.local.identity import account_files, choose
 from belljar.backends.local.launching import launch
-from belljar.backends.local.limiting import enforce
+from belljar.backends.local.limiting import default_group, enforce
 from belljar.backends.local.staging import Plan, check_proc
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop
@@ -47,10 +47,10 @@ def run(spec: Spec, network: Network | None, files: dict[Path, bytes], *, timeou
     )
     gc.freeze()  # what is there by now stays, in this process and in the one that it forks
     launched = launch(plan)
-    memory = MemoryWatch(enforcement.group.directories if enforcement.group else ())
-    if enforcement.group is not None:
-        enforcement.group.watch()
-        launched.join(enforcement.group.directories)
+    group = enforcement.group or default_group()
+    memory = MemoryWatch(group.directories if group is not None else ())
+    if group is not None:
+        launched.watch(group)
     launched.identify()
     launched.settle()
     keep_memory_private()  # not before: it concerns the child, too, whose files in /proc we have written to

@@ -2,11 +2,11 @@
 
 Theory of operation
 -------------------
-The command line forks this child before it has threads. The child unshares a user and a network namespace (the
-*outer* ones), and its parent says who it is in them. It arms the network namespace, hands the listeners to its parent,
-and waits. Once the parent serves them it says go, and the child executes bubblewrap, which makes a *nested* user
-namespace for the agent: the network namespace belongs to the outer one, so nothing inside can change it, not even as
-root.
+The command line forks this child before it has threads. The child unshares a user, a network and an IPC namespace (the
+*outer* ones), and its parent says who it is in them, and puts it into its control groups. It arms the network
+namespace, hands the listeners to its parent, and waits. Once the parent serves them it says go, and the child executes
+bubblewrap, which makes a *nested* user namespace for the agent: the network namespace belongs to the outer one, so
+nothing inside can change it, not even as root.
 
 Before it waits, the child hands over to a sibling, the first process of a PID namespace around bubblewrap's. What an
 agent can get hold of, bubblewrap's init included, can be told to survive; but not the end of the namespace around it.
@@ -16,10 +16,8 @@ bubblewrap looks itself up there, and in the caller's it would find somebody els
 If the parent dies, the child reads the end of the channel, or is killed by the kernel. If the child fails, it writes
 why to a pipe that closes by itself when bubblewrap takes over.
 
-What is to be seen inside, the child mounts at a place of its own, in a mount namespace that ends with the sandbox, and
-bubblewrap takes it from there. A path could lead elsewhere by the time that bubblewrap follows it: another agent may be
-at work in a directory above. Also, root's agent is a stand-in that could not even enter root's directories; so for it
-the child does that while it is still root, and mounts what is writable so that the stand-in appears as the owner.
+What is to be seen inside, the child mounts at a place of its own (`stage`), in a mount namespace that ends with the
+sandbox, and bubblewrap takes it from there.
 """
 
 import fcntl
@@ -27,29 +25,31 @@ import os
 import resource
 import signal
 import socket
-import stat
 import termios
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Final, NoReturn
 
 from belljar.backends.local import bubblewrap
 from belljar.backends.local.identity import Identity
+from belljar.backends.local.lacks import Lack, StagingError, needed
+from belljar.backends.local.stage import NO_MOUNTS, Stage, copies_of
 from belljar.errors import BelljarError
-from belljar.linux import mounts
+from belljar.linux import mounts, sharedmemory
 from belljar.linux.descriptors import send_sockets
-from belljar.linux.namespaces import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS, unshare
+from belljar.linux.namespaces import CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS, unshare
 from belljar.linux.processes import fork_sibling, get_signal_when_parent_dies, restore_signals
 from belljar.linux.programs import ProgramMissingError, find
+from belljar.sandbox import bounds
 from belljar.sandbox.arming import arm_here
 from belljar.sandbox.spec import Bind, Spec
 from belljar.sandbox.view import View
 
 UNSHARED: Final = b"u"
 MAPPED: Final = b"m"
+COUNTED: Final = b"c"
 GO: Final = b"g"
 
 END_OF_LACK: Final = "\0"
@@ -57,29 +57,20 @@ END_OF_LACK: Final = "\0"
 
 EXIT_FAILED: Final = 125
 
-MOST_PROCESSES: Final = 4096
-"""How many processes and threads there may be inside: many for any work, few for the machine."""
+_RESOURCES: Final = {
+    resource.RLIMIT_NPROC: 4096,
+    resource.RLIMIT_NOFILE: 65536,
+    resource.RLIMIT_MEMLOCK: 64 << 20,
+    resource.RLIMIT_MSGQUEUE: 819200,
+    resource.RLIMIT_SIGPENDING: 16384,
+}
+"""What there may be at most: many for any work, few for the machine.
+
+But for open files, which each process has its own of, and locked memory, they are counted in the agent's user
+namespace: what the user runs elsewhere does not matter, and cannot be starved.
+"""
 
 _STANDARD_ERROR: Final = 2
-_STAGE: Final = Path("/sys")  # any directory that is always there; only we see what we mount on it
-
-
-class Lack(StrEnum):
-    """What the kernel withholds. Who can give it, the parent finds out (`surroundings`)."""
-
-    NAMESPACES = "namespaces"
-    MOUNTS = "mounts"
-    PROC = "proc"
-    ROOT = "root"
-    """Root's rights: its sandboxes take more than an ordinary user's."""
-
-
-class StagingError(BelljarError):
-    """The sandbox could not be made."""
-
-    def __init__(self, text: str, lack: Lack | None = None) -> None:
-        super().__init__(text)
-        self.lack = lack
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,21 +125,27 @@ def _become(plan: Plan, channel: socket.socket, status: int) -> None:
     os.setsid()
     if plan.identity.is_stand_in:
         os.setgroups([])  # root's groups would open to the stand-in what they open to root
-    source = _stage(plan) if plan.identity.is_stand_in else None
-    _move_to_new_namespaces(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWUTS | (CLONE_NEWNET if plan.sealed else 0))
+    copies = _enter_stage(plan, Lack.ROOT) if plan.identity.is_stand_in else None
+    _move_to_new_namespaces(CLONE_NEWUSER | CLONE_NEWIPC | CLONE_NEWUTS | (CLONE_NEWNET if plan.sealed else 0))
     channel.send(UNSHARED)
     _wait_for(channel, MAPPED)
     os.setresgid(0, 0, 0)
     os.setresuid(0, 0, 0)
     with suppress(PermissionError):  # Podman's filter keeps the call from everybody: a container's name may be seen
         socket.sethostname("belljar")
-    source = source or _stage(plan)
+    sharedmemory.bound(bounds.shared(bounds.here()))  # on an old kernel, the control group has to do
+    if copies is None:
+        copies = _enter_stage(plan, Lack.MOUNTS)
+    else:
+        _enter_mount_namespace(Lack.MOUNTS)  # the one that root made is not ours to mount in
     listeners = arm_here(udp=plan.udp) if plan.sealed else None
+    stage = Stage(plan.view, copies)
+    _wait_for(channel, COUNTED)
     _hand_over_to_first_process()
     if not plan.outlives_maker:
         get_signal_when_parent_dies(signal.SIGKILL)
     channel.send(os.fsencode(Path("/proc/self").readlink()))  # who we are to our parent, in whose namespace /proc is
-    with _needed(Lack.PROC, "the kernel mounts no /proc for a sandbox"):
+    with needed(Lack.PROC, "the kernel mounts no /proc for a sandbox"):
         mounts.mount_proc()
     if listeners is not None:
         with closing(listeners):
@@ -159,7 +156,7 @@ def _become(plan: Plan, channel: socket.socket, status: int) -> None:
     _keep_to_ourselves()
     os.set_inheritable(status, True)  # noqa: FBT003 - the standard library's interface
     life = "--as-pid-1" if plan.outlives_maker else "--die-with-parent"
-    arguments = bubblewrap.arguments(plan.spec, plan.view, plan.identity, source, status)
+    arguments = bubblewrap.arguments(plan.spec, plan.view, plan.identity, stage.source, status)
     restore_signals()
     os.execve(program, ["bwrap", life, *arguments], {})  # noqa: S606 - there is to be no shell
 
@@ -172,16 +169,8 @@ def _bubblewrap() -> str:
 
 
 def _move_to_new_namespaces(kinds: int) -> None:
-    with _needed(Lack.NAMESPACES, "the kernel makes no user namespace for us"):
+    with needed(Lack.NAMESPACES, "the kernel makes no user namespace for us"):
         unshare(kinds)
-
-
-@contextmanager
-def _needed(lack: Lack, complaint: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StagingError(f"{complaint}: {error.strerror}", lack) from error
 
 
 def _wait_for(channel: socket.socket, word: bytes) -> None:
@@ -197,60 +186,14 @@ def _hand_over_to_first_process() -> None:
     os.setsid()
 
 
-def _stage(plan: Plan) -> Callable[[Bind], Path]:
-    """Mount what is seen inside at a place of our own; return where that is."""
-    lack = Lack.ROOT if plan.identity.is_stand_in else Lack.MOUNTS
-    with _needed(lack, "the kernel lets us mount nothing"):
+def _enter_stage(plan: Plan, lack: Lack) -> dict[Bind, int]:
+    _enter_mount_namespace(lack)
+    return copies_of(plan.view, plan.identity)
+
+
+def _enter_mount_namespace(lack: Lack) -> None:
+    with needed(lack, NO_MOUNTS):
         mounts.enter_private_mount_namespace()
-    copies = {bind: _copy(bind) for bind in plan.view.binds}  # before anything is hidden by what we mount
-    if plan.identity.is_stand_in:
-        _make_owner(plan.identity, copies)
-    with _needed(lack, "the kernel lets us mount nothing"):
-        mounts.mount_tmpfs(_STAGE)
-    staged: dict[Bind, Path] = {}
-    for bind, copy in copies.items():
-        place = staged[bind] = _STAGE / str(len(staged))
-        if stat.S_ISDIR(os.fstat(copy).st_mode):
-            place.mkdir()
-        else:
-            place.touch()
-        mounts.attach(copy, place)
-        os.close(copy)
-    return staged.__getitem__
-
-
-def _copy(bind: Bind) -> int:
-    try:
-        return mounts.copy_of(bind.source)
-    except OSError as error:
-        raise StagingError(f"{bind.source} cannot be shown inside: {error.strerror}") from error
-
-
-def _make_owner(identity: Identity, copies: Mapping[Bind, int]) -> None:
-    """Have a stand-in appear as the owner of what it may write to, and of all that is in there."""
-    owners = {bind: _owners(copy, identity) for bind, copy in copies.items() if bind.writable}
-    with ExitStack() as namespaces:
-        described = {one: namespaces.enter_context(mounts.user_namespace(one)) for one in set(owners.values())}
-        for bind, copy in copies.items():
-            around = next((one for one in owners if bind.source.is_relative_to(one.source)), None)
-            if around is not None:
-                _show_as(bind, copy, described[owners[around]])
-
-
-def _owners(copy: int, identity: Identity) -> mounts.Owners:
-    status = os.fstat(copy)
-    return mounts.Owners((status.st_uid, identity.host_uid), (status.st_gid, identity.host_gid))
-
-
-def _show_as(bind: Bind, copy: int, namespace: int) -> None:
-    try:
-        mounts.show_as(copy, namespace)
-    except OSError as error:
-        raise StagingError(
-            f"{bind.source} cannot be made writable to a sandbox of root's: {error.strerror}\n"
-            "That takes ext4, xfs, btrfs or (since Linux 6.3) tmpfs, for whatever is mounted below as well.\n"
-            "Name another directory, or run Belljar as the user that owns it."
-        ) from error
 
 
 def connect_streams(streams: Sequence[int]) -> None:
@@ -274,9 +217,10 @@ def limit(address_space: int | None) -> None:
     """Limit what this process, and what it becomes, may use."""
     # Not 0: that would stop a core dump to a file, but not one to a program of the host's. The filter keeps it so.
     resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
-    # Counted in the agent's user namespace: what the user runs elsewhere does not matter, and cannot be starved.
-    most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
-    processes = MOST_PROCESSES if most == resource.RLIM_INFINITY else min(MOST_PROCESSES, most)
-    resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+    for kind, most in _RESOURCES.items():
+        soft, hard = (
+            (most if limit == resource.RLIM_INFINITY else min(limit, most)) for limit in resource.getrlimit(kind)
+        )
+        resource.setrlimit(kind, (soft, hard))
     if address_space is not None:
         resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
