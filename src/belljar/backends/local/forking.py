@@ -30,7 +30,7 @@ class ForkerProcess:
             # As with the gateway's workers: nothing is imported from a working directory, where an agent may write.
             # Agents may see the arguments, but not the environment; of ours it has nothing that it does not need.
             self._process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno())],
+                [sys.executable, "-P", "-W", "ignore", "-c", _PROGRAM, str(theirs.fileno())],
                 env={"PYTHONPATH": _OUR_MODULES, "HOME": os.environ.get("HOME", "")},
                 cwd="/",
                 stdin=subprocess.DEVNULL,
