@@ -92,11 +92,14 @@ def test_without_a_proc_of_ours_nothing_starts(privileged, tmp_path, inside, sai
 COVERED = "mount --bind /dev/null /proc/kmsg"
 
 
-@pytest.mark.parametrize("who", [["unshare", "--user", "--map-root-user", "--mount"], ["unshare", "--mount"]])
-def test_what_containers_cover_in_proc_is_asked_for(privileged, tmp_path, who):
+@pytest.mark.parametrize(
+    "who", [["unshare", "--user", "--map-root-user", "--mount"], ["unshare", "--mount"]], ids=["user", "root"]
+)
+@pytest.mark.parametrize("options", [[], ["--no-network-isolation"]], ids=["sealed", "not sealed"])
+def test_what_containers_cover_in_proc_is_asked_for(privileged, tmp_path, who, options):
     """A /proc of the container's own would show all that runs there, so there is no sandbox."""
     inside = (*who, "sh", "-c", f'{COVERED} && exec "$@"', "sh")
-    done = run(*BELLJAR, "run", "--", "echo", "started", cwd=tmp_path, inside=inside)
+    done = run(*BELLJAR, "run", *options, "--", "echo", "started", cwd=tmp_path, inside=inside)
     assert (done.returncode, done.stdout) == (125, "")
     assert "the kernel mounts no /proc for a sandbox: Operation not permitted" in done.stderr
     assert "Parts of /proc are covered here" in done.stderr

@@ -36,7 +36,7 @@ class ForkerProcess:
             # As with the gateway's workers: nothing is imported from a working directory, where an agent may write.
             # Agents may see the arguments, but not the environment; of ours it has nothing that it does not need.
             self._process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-I", "-c", _PROGRAM, str(theirs.fileno()), _OUR_MODULES],
+                [sys.executable, "-I", "-W", "ignore", "-c", _PROGRAM, str(theirs.fileno()), _OUR_MODULES],
                 env={"HOME": os.environ.get("HOME", ""), **ownplaces.variables(os.environ)},
                 cwd="/",
                 stdin=subprocess.DEVNULL,

@@ -83,9 +83,10 @@ class Launched:
 
     def go(self) -> None:
         """Start the command. Raises LaunchError."""
-        self._channel.send(staging.GO)
+        with suppress(BrokenPipeError):  # it has died, and is asked why in a moment
+            self._channel.send(staging.GO)
         if not self._status.readline():
-            raise self._failed()
+            raise self._failed(bubblewrap_failed("; what it said is above"))
 
     def descriptor(self) -> int:
         """Return a descriptor that becomes readable when it has ended."""
@@ -139,14 +140,15 @@ class Launched:
         self.kill()
         raise LaunchError(f"the sandbox cannot be put into its control group: {why}")
 
-    def _failed(self) -> LaunchError:
+    def _failed(self, unsaid: LaunchError | None = None) -> LaunchError:
+        """Return why the child has ended, or else `unsaid`."""
         with os.fdopen(self._failures) as failures:
             lack, _, why = failures.read().partition(staging.END_OF_LACK)
         os.waitpid(self._process, 0)
         self._has_ended = True
         self.close()
         if not why:
-            return bubblewrap_failed("; what it said is above")
+            return unsaid or LaunchError("the sandbox's first process ended before the sandbox was made")
         return LaunchError(_with_remedy(why, Lack(lack)) if lack else why)
 
 

@@ -3,7 +3,6 @@
 import re
 import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Final
 
 from belljar.backends.findings import Finding
@@ -57,15 +56,11 @@ def _system_call_filter() -> Finding:
 
 def _settings() -> Iterator[Finding]:
     for name, command in surroundings.closed_settings():
+        detail, remedy = "keeps user namespaces from ordinary users", f"{command}   (and in /etc/sysctl.d to keep it)"
         # With a profile of its own, a program may do what the setting keeps from others; the trial tells.
-        yield Finding(
-            name, holds=False, detail="keeps user namespaces from ordinary users", remedy=command, needed=False
-        )
-    try:
-        most = Path("/proc/sys/user/max_user_namespaces").read_text().strip()
-    except OSError as error:
-        most = f"unknown: {error.strerror}"
-    yield Finding("user namespaces", most != "0", f"at most {most}", surroundings.MOST_NAMESPACES)
+        yield Finding(name, holds=False, detail=detail, remedy=remedy, needed=False)
+    most = surroundings.most_namespaces()
+    yield Finding("user namespaces", most != "0", f"at most {most}", surroundings.MORE_NAMESPACES)
 
 
 def _container() -> Iterator[Finding]:

@@ -144,9 +144,10 @@ def _become(plan: Plan, channel: socket.socket, status: int) -> None:
     _hand_over_to_first_process()
     if not plan.outlives_maker:
         get_signal_when_parent_dies(signal.SIGKILL)
-    channel.send(os.fsencode(Path("/proc/self").readlink()))  # who we are to our parent, in whose namespace /proc is
+    number = Path("/proc/self").readlink()  # who we are to our parent, in whose namespace this /proc is
     with needed(Lack.PROC, "the kernel mounts no /proc for a sandbox"):
         mounts.mount_proc()
+    channel.send(os.fsencode(number))
     if listeners is not None:
         with closing(listeners):
             send_sockets(channel, listeners.groups())

@@ -18,7 +18,7 @@ SETTINGS: Final = {
 }
 """Settings by which distributions keep user namespaces from ordinary users, and the values that allow them."""
 
-MOST_NAMESPACES: Final = "sudo sysctl -w user.max_user_namespaces=10000"
+MORE_NAMESPACES: Final = "sudo sysctl -w user.max_user_namespaces=10000"
 
 _PAGE: Final = "docs/in-containers.md tells more."
 
@@ -84,6 +84,14 @@ def profile() -> str | None:
     return None
 
 
+def most_namespaces() -> str:
+    """Return how many user namespaces there may be."""
+    try:
+        return Path("/proc/sys/user/max_user_namespaces").read_text().strip()
+    except OSError as error:
+        return f"an unknown number ({error.strerror})"
+
+
 def closed_settings() -> Iterator[tuple[str, str]]:
     """Yield the settings that keep user namespaces from ordinary users, and the commands that change that."""
     for name, value in SETTINGS.items():
@@ -112,8 +120,8 @@ def _hints(lack: Lack, around: Engine | None) -> Iterator[tuple[str, str | None]
         hint = "Parts of /proc are covered here, so that there is no whole one for a sandbox. Have them uncovered"
         yield hint, around and around.proc
     else:
-        if not int(Path("/proc/sys/user/max_user_namespaces").read_text()):
-            yield "There may be no user namespaces here. Allow them", MOST_NAMESPACES
+        if most_namespaces() == "0":
+            yield "There may be no user namespaces here. Allow them", MORE_NAMESPACES
         if os.geteuid() != 0:
             for name, command in closed_settings():
                 yield f"{name} keeps user namespaces from ordinary users. Allow them", command

@@ -166,7 +166,7 @@ def _start(descriptor: int) -> "subprocess.Popen[bytes]":
     # An agent may write to our working directory, or to one that a variable names, and modules are found by paths:
     # nothing is imported from there. A session of its own keeps the terminal's signals away.
     return subprocess.Popen(  # noqa: S603 - our own program
-        [sys.executable, "-I", "-c", _PROGRAM, _OUR_MODULES, str(descriptor)],
+        [sys.executable, "-I", "-W", "ignore", "-c", _PROGRAM, _OUR_MODULES, str(descriptor)],
         cwd="/",
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
