@@ -213,6 +213,7 @@ class TestPresets:
 
     def test_a_tool_that_is_absent_leads_to_the_remedy(self, monkeypatch):
         monkeypatch.setenv("PATH", "/nonexistent")
+        monkeypatch.setattr("belljar.discovery.asking.DIRECTORIES", "/nonexistent")  # the system's are looked in, too
         result = belljar("policy", "presets", "node")
         assert result.exit_code == 2
         assert "presets: [{node: registry.corp.example}]" in message(result)
