@@ -1,8 +1,11 @@
 """Everything that happens, followed as it does and resumed where a client left off."""
 
+import asyncio
 import time
 
 from belljar.control import hub
+from belljar.control.database import Database
+from belljar.control.store import KEPT_EVENTS, Store, Told
 from belljar.gateway.events import COMMON_FIELDS
 from tests.control.servers import Event, Server, problem
 
@@ -119,3 +122,21 @@ def test_health_and_metrics(server):
     metrics = server.client.get("http://localhost/metrics")
     assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert f'belljar_policy_generation{{sandbox="{jar}"}} 1' in metrics.text
+
+
+def test_no_amount_of_what_is_allowed_washes_away_what_was_denied_or_decided(tmp_path):
+    async def look() -> tuple[int, int, int]:
+        database = Database(tmp_path / "belljar.db")
+        store = Store(database)
+        await store.add_events([Told("sb-1", "policy.changed", "{}")])
+        await store.add_events([Told("sb-1", "flow.denied", "{}")] * 20)
+        await store.add_events([Told("sb-1", "dns.answered", "{}")] * (KEPT_EVENTS + 1000))
+        await store.add_events([Told("sb-2", "dns.answered", "{}")])
+        await store.forget_old_events()
+        denied = await store.latest("sb-1", ["flow.denied"], KEPT_EVENTS)
+        traffic = await store.latest("sb-1", ["dns.answered"], 2 * KEPT_EVENTS)
+        decided = await store.latest("sb-1", ["policy.changed"], KEPT_EVENTS)
+        database.close()
+        return len(denied), len(traffic), len(decided)
+
+    assert asyncio.run(look()) == (20, KEPT_EVENTS, 1)

@@ -125,7 +125,7 @@ def test_times_are_utc_with_milliseconds(milliseconds):
 
 
 def test_times_go_on(path):
-    clock = iter([NOON, NOON + 0.25, NOON + 1.5, NOON + 60])
+    clock = iter([NOON, NOON + 0.25, NOON + 1.5, NOON + 60, NOON + 61])  # the last is for the end of the log
     records = written(path, EVENT, EVENT, EVENT, EVENT, clock=lambda: next(clock))
     assert [record["time"][14:] for record in records] == ["00:00.000Z", "00:00.250Z", "00:01.500Z", "01:00.000Z"]
 

@@ -191,7 +191,8 @@ def test_a_policy_that_is_not_replaced_in_time_ends_by_itself(universe, workers)
 
 
 def test_a_policy_that_no_worker_survives_closes_its_own_sandbox_and_no_other(universe, tmp_path):
-    poison = replace(policy(PLAIN, generation=2), host_addresses=("no address",))  # a bug, as far as a worker can see
+    bug: Any = frozenset({"no address"})
+    poison = replace(policy(PLAIN, generation=2), host_addresses=bug)
     log = open_log(str(tmp_path / "audit.log"))
     with (
         start(universe, 1, audit=log) as workers,

@@ -10,7 +10,16 @@ from belljar.control.database import Database
 from belljar.control.sandbox import Row
 
 KEPT_EVENTS: Final = 5000
-"""Of each sandbox; of one that was deleted, for a day."""
+"""Of each sandbox and of each sort below; of a sandbox that was deleted, for a day."""
+
+_TRAFFIC: Final = ("flow.allowed", "flow.closed", "dns.answered")
+_REFUSALS: Final = ("flow.denied", "dns.denied", "dns.refused")
+_SORTS: Final = (
+    f"event IN {_TRAFFIC}",
+    f"event IN {_REFUSALS}",
+    f"event NOT IN {(*_TRAFFIC, *_REFUSALS)}",
+)
+"""A sandbox can have as much as it likes of what is allowed; that must not wash away what was denied, or decided."""
 
 _DAY: Final = 86400.0
 
@@ -37,6 +46,8 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._grown: set[str | None] = set()
+        """Whose events have become more since some were forgotten."""
 
     async def rows(self) -> list[Row]:
         """Return all sandboxes, the oldest first."""
@@ -71,6 +82,7 @@ class Store:
         def add(db: sqlite3.Connection) -> list[Event]:
             return [Event(db.execute(query, (*item, now)).lastrowid or 0, *item) for item in told]
 
+        self._grown.update(item.sandbox for item in told)
         return await self._database.write(add)
 
     async def events(self, *, after: int, sandbox: str | None, limit: int) -> list[Event]:
@@ -93,13 +105,15 @@ class Store:
 
     async def forget_old_events(self) -> None:
         """Delete all but the latest events of each sandbox, and those of sandboxes that are long gone."""
+        grown, self._grown = self._grown, set()
 
         def forget(db: sqlite3.Connection) -> None:
-            crowded = "SELECT sandbox FROM events GROUP BY sandbox HAVING count(*) > ?"
-            for (sandbox,) in db.execute(crowded, (KEPT_EVENTS,)).fetchall():
-                oldest = "SELECT id FROM events WHERE sandbox IS ? ORDER BY id DESC LIMIT 1 OFFSET ?"
-                [bound] = db.execute(oldest, (sandbox, KEPT_EVENTS)).fetchone()
-                db.execute("DELETE FROM events WHERE sandbox IS ? AND id <= ?", (sandbox, bound))
+            for sandbox in grown:
+                for sort in _SORTS:
+                    oldest = f"SELECT id FROM events WHERE sandbox IS ? AND {sort} ORDER BY id DESC LIMIT 1 OFFSET ?"  # noqa: S608
+                    if (bound := db.execute(oldest, (sandbox, KEPT_EVENTS)).fetchone()) is not None:
+                        older = f"DELETE FROM events WHERE sandbox IS ? AND {sort} AND id <= ?"  # noqa: S608
+                        db.execute(older, (sandbox, *bound))
             gone = "DELETE FROM events WHERE time < ? AND sandbox NOT IN (SELECT id FROM sandboxes)"
             db.execute(gone, (time.time() - _DAY,))
 

@@ -9,6 +9,8 @@ Whatever keeps a line from being written (a reader that is too slow, a full disk
 in a queue, and lines that were begun are finished before others. When the queue is full, what comes is lost; the loss
 is counted, and told in the log as soon as there is room. Whoever would rather have the gateway wait than lose a line
 says so with ``on_full="block"``; that helps against slow readers only, for a full disk would be waited for in vain.
+
+What is allowed and comes too fast is summed up before it becomes lines (`folding`).
 """
 
 import os
@@ -20,7 +22,8 @@ from functools import lru_cache
 from json.encoder import encode_basestring_ascii
 from typing import Final, Literal
 
-from belljar.gateway.events import EVENTS, VERSION, AuditLost, Event
+from belljar.gateway.events import EVENTS, VERSION, AuditLost, Event, SandboxClosed
+from belljar.gateway.folding import Folding
 from belljar.gateway.loop import Loop
 
 QUEUE_LINES: Final = 4096
@@ -59,6 +62,7 @@ class AuditLog:
         self._clock = clock
         self._queue: deque[bytes] = deque()
         self._queue_lines = queue_lines
+        self._folding = Folding()
         self._would_block = False
         self._unreported = 0
         self._second = -1
@@ -70,15 +74,20 @@ class AuditLog:
         return len(self._queue)
 
     def write(self, sandbox: str | None, event: Event) -> bool:
-        """Write an event; False if it is lost."""
-        if self._queue and not self._make_room():
-            self._unreported += 1
-            return False
-        if self._unreported:
-            self._report_loss()
-        self._queue.append(self._line(sandbox, event))
-        self.flush()
-        return True
+        """Write an event, or sum it up with others; False if it is lost."""
+        now = self._clock()
+        if self._folding.folds(sandbox, event, now):
+            return True
+        if isinstance(event, SandboxClosed):
+            for folded in self._folding.take_all(sandbox):
+                self._write(*folded, now)
+        return self._write(sandbox, event, now)
+
+    def tell_sums(self) -> None:
+        """Write what was summed up and is due; somebody should call this now and then."""
+        now = self._clock()
+        for folded in self._folding.take_due(now):
+            self._write(*folded, now)
 
     def flush(self) -> None:
         """Write what waits, as far as it goes."""
@@ -96,10 +105,23 @@ class AuditLog:
 
     def close(self) -> None:
         """Write what can be written, and close the descriptor."""
+        now = self._clock()
+        for folded in self._folding.take_rest():
+            self._write(*folded, now)
         self.flush()
-        self._report_loss()
+        self._report_loss(now)
         self.flush()
         os.close(self._descriptor)
+
+    def _write(self, sandbox: str | None, event: Event, now: float) -> bool:
+        if self._queue and not self._make_room():
+            self._unreported += 1
+            return False
+        if self._unreported:
+            self._report_loss(now)
+        self._queue.append(self._line(sandbox, event, now))
+        self.flush()
+        return True
 
     def _make_room(self) -> bool:
         """Tell whether the queue can take one more line, and the report of a loss."""
@@ -113,17 +135,16 @@ class AuditLog:
             self.flush()
         return True
 
-    def _report_loss(self) -> None:
+    def _report_loss(self, now: float) -> None:
         if self._unreported:
-            self._queue.append(self._line(None, AuditLost(self._unreported, "full")))
+            self._queue.append(self._line(None, AuditLost(self._unreported, "full"), now))
             self._unreported = 0
 
-    def _line(self, sandbox: str | None, event: Event) -> bytes:
-        line = _TEMPLATES[type(event)] % (self._timestamp(), _to_json(sandbox), *map(_to_json, event))
+    def _line(self, sandbox: str | None, event: Event, now: float) -> bytes:
+        line = _TEMPLATES[type(event)] % (self._timestamp(now), _to_json(sandbox), *map(_to_json, event))
         return line.encode("ascii")
 
-    def _timestamp(self) -> str:
-        now = self._clock()
+    def _timestamp(self, now: float) -> str:
         second = int(now)
         if second != self._second:
             self._second = second
@@ -135,6 +156,7 @@ async def keep_flushed(loop: Loop, log: AuditLog) -> None:
     """Write what could not be written at once, as soon as it can be, more or less."""
     while True:
         await loop.sleep(_FLUSH_SECONDS)
+        log.tell_sums()
         log.flush()
 
 

@@ -129,6 +129,18 @@ class DnsRefused(NamedTuple):
     detail: str
 
 
+class TrafficFolded(NamedTuple):
+    """Several events of one kind, about the same destination, that are not told one by one."""
+
+    of: str
+    protocol: str | None
+    destination: str | None
+    port: int | None
+    lines: int
+    bytes_up: int
+    bytes_down: int
+
+
 class PolicyChanged(NamedTuple):
     """A policy came into force; or none is any more, and everything is denied."""
 
@@ -168,6 +180,7 @@ Event: TypeAlias = (
     | DnsAnswered
     | DnsDenied
     | DnsRefused
+    | TrafficFolded
     | PolicyChanged
     | LimitReached
     | BugFound
@@ -186,6 +199,7 @@ EVENTS: Final[Mapping[type[Event], str]] = MappingProxyType(
         DnsAnswered: "dns.answered",
         DnsDenied: "dns.denied",
         DnsRefused: "dns.refused",
+        TrafficFolded: "traffic.folded",
         PolicyChanged: "policy.changed",
         LimitReached: "limit.reached",
         BugFound: "bug.found",

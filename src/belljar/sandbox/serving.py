@@ -1,5 +1,6 @@
 """The gateway of one sandbox, with all that has to be imported for it."""
 
+from belljar.gateway.audit import keep_flushed
 from belljar.gateway.gateway import Gateway
 from belljar.gateway.jar import Jar
 from belljar.gateway.listeners import Listeners
@@ -14,5 +15,7 @@ def serve(loop: Loop, network: Network, listeners: Listeners) -> Gateway:
     """Have a gateway answer at a sandbox's doors."""
     allow_most_descriptors()  # the command has been forked, and keeps the limit that it was given
     gateway = Gateway(loop, Resolver(loop, network.settings.resolvers), network.settings)
+    if network.ledger.audit is not None:
+        loop.spawn(keep_flushed(loop, network.ledger.audit))
     gateway.open(Jar("local", network.policy, Observer("local", audit=network.ledger)), listeners)
     return gateway
