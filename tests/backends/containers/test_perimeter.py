@@ -406,6 +406,30 @@ class TestAllowAll:
                 assert sock.recv(4) == b"back"
             assert world.universe.wire.contacts() == {Contact("tcp", addresses.PUBLIC, addresses.ECHO)}
 
+    @pytest.mark.parametrize(
+        ("address", "change"),
+        [
+            ("203.0.113.77", "address {} 203.0.113.77/32 dev wire"),
+            ("203.0.113.129", "route {} local 203.0.113.128/29 dev lo"),
+        ],
+    )
+    def test_an_address_of_the_host_that_came_later(self, world, address, change):
+        with world.box(ALLOW_ALL) as box:
+            world.in_place(lambda: programs.run("ip", *change.format("add").split()))
+            try:
+                with dial(world.universe.gateway, address, addresses.SSH) as sock:
+                    assert sock.recv(4) == b"SSH-"
+                world.universe.forget()
+                for port in (addresses.HTTP, addresses.SSH, addresses.DATABASE):
+                    assert not box.is_answered(address, port)
+                with pytest.raises(ConnectionRefusedError):
+                    box.send(address, addresses.ECHO)
+                world.assert_untouched()
+            finally:
+                world.in_place(lambda: programs.run("ip", *change.format("delete").split()))
+            assert box.is_answered(address, addresses.HTTP)
+            assert world.universe.gateway.seen == []
+
 
 class TestHostPorts:
     def test_a_service_of_the_host_that_is_granted(self, world):
