@@ -55,7 +55,7 @@ def is_own(namespace: NetworkNamespace, address: str, protocol: int = TCP, port:
     def ask() -> bool:
         routes = Routes()
         try:
-            return routes.is_own(ip_address(address), protocol, port, ip_address(source) if source else None)
+            return routes.is_own(ip_address(address), protocol, port, ip_address(source).packed if source else b"")
         finally:
             routes.close()
 

@@ -10,7 +10,7 @@ the host's own in between gets no byte. It is also asked where an upstream proxy
 
 import socket
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address
 from typing import Final, Literal
 
 from belljar.gateway.jar import Jar
@@ -23,10 +23,12 @@ from belljar.gateway.upstreamproxy import Upstream
 from belljar.linux.routes import Routes
 from belljar.names import Address
 from belljar.policy import Action, Flow, Protocol, Reason, Verdict
-from belljar.policy.addresses import ends
+from belljar.policy.addresses import unwrap
 from belljar.policy.reserved import HOST_NAMES
 
 _HOST_ADDRESSES: Final = (IPv4Address("127.0.0.1"), IPv6Address("::1"))
+_TCP, _UDP = int(socket.IPPROTO_TCP), int(socket.IPPROTO_UDP)  # plain numbers: each is used for every connection
+_FAMILIES: Final = {4: int(socket.AF_INET), 6: int(socket.AF_INET6)}
 
 
 class DeniedError(Exception):
@@ -81,28 +83,25 @@ class Dialler:
         return flow, direct
 
     def as_connected(self, flow: Flow, connected: socket.socket) -> Flow:
-        """Return the flow with what the kernel says of it now that a socket is connected. Raises OSError.
-
-        A socket that leads to none of the flow's addresses is that of an upstream proxy, which may dial any of them.
-        """
-        try:
-            peer, source = ip_address(connected.getpeername()[0]), ip_address(connected.getsockname()[0])
-        except OSError:  # the connection has broken already
+        """Return the flow with what the kernel says of it now that a socket is connected. Raises OSError."""
+        if self.upstream.has_proxy:  # which may have been asked for any of them
             return self._with_own(flow, flow.addresses)
-        return self._with_own(flow, (peer,), source) if peer in flow.addresses else self._with_own(flow, flow.addresses)
+        source = connected.getsockname()[0]
+        version = 6 if ":" in source else 4
+        candidates = [address for address in flow.addresses if address.version == version]
+        return self._with_own(flow, candidates, socket.inet_pton(_FAMILIES[version], source))
 
-    def _with_own(self, flow: Flow, addresses: Sequence[Address], source: Address | None = None) -> Flow:
+    def _with_own(self, flow: Flow, addresses: Sequence[Address], source: bytes = b"") -> Flow:
         """Return the flow with those of the addresses that are the host's own at this moment. Raises OSError."""
-        protocol = socket.IPPROTO_UDP if flow.protocol is Protocol.UDP else socket.IPPROTO_TCP
-        port = flow.port or 0
-        own = tuple(address for address in addresses if self._is_own(address, protocol, port, source))
-        return flow._replace(own=own) if own else flow
+        protocol, port = _UDP if flow.protocol is Protocol.UDP else _TCP, flow.port or 0
+        own = [address for address in addresses if self._is_own(address, protocol, port, source)]
+        return flow._replace(own=tuple(own)) if own else flow
 
-    def _is_own(self, address: Address, protocol: int, port: int, source: Address | None = None) -> bool:
-        for end in ends(address):
-            if self._routes.is_own(end, protocol, port, source if source and source.version == end.version else None):
-                return True
-        return False
+    def _is_own(self, address: Address, protocol: int, port: int, source: bytes = b"") -> bool:
+        if self._routes.is_own(address, protocol, port, source):
+            return True
+        inner = unwrap(address)
+        return inner is not address and self._routes.is_own(inner, protocol, port)
 
     async def _settle(self, jar: Jar, flow: Flow) -> Flow:
         """Return the flow with its addresses, all of them checked. Raises DeniedError or OSError."""

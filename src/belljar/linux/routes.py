@@ -36,12 +36,14 @@ _RTN_UNICAST: Final = 1
 _LEADS_NOWHERE: Final = (6, 7, 8)  # blackhole, unreachable, prohibit
 
 _HEADER: Final = struct.Struct("=IHHII")  # length, type, flags, sequence, sender
-_ROUTE: Final = struct.Struct("=BBB5xI")  # family, bits of the destination and of the source; the type is the eighth
-_ATTRIBUTES: Final = {size: struct.Struct(f"=HH{size}sHHB3xHH2s2x") for size in (4, 16)}
-_ATTRIBUTE: Final = struct.Struct("=HH")
+_TYPE_AT: Final = _HEADER.size + 7  # in a struct rtmsg
 _ERROR: Final = struct.Struct("=i")
-_TYPE_AT: Final = _HEADER.size + 7
-_MAX_ANSWER: Final = 4096
+_ATTRIBUTE: Final = struct.Struct("=HH")
+_MAX_ANSWER: Final = 1024
+
+_FAMILIES: Final = {4: int(socket.AF_INET), 16: int(socket.AF_INET6)}
+_QUESTIONS: Final = {size: struct.Struct(f"{_HEADER.format}BBB5xIHH{size}sHHB3xHHH2x") for size in _FAMILIES}
+"""For addresses of a size: a header, a struct rtmsg, and attributes for the destination, its protocol and its port."""
 
 _NO_ROUTE: Final = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES, errno.EINVAL)
 """What a look-up that ends at no route, or at an unreachable, prohibit or blackhole one is answered with."""
@@ -54,8 +56,8 @@ class Routes:
         self._socket: socket.socket | None = None
         self._sequence = 0
 
-    def is_own(self, address: _Address, protocol: int, port: int, source: _Address | None = None) -> bool:
-        """Tell whether what is sent to an address now, from a source of its family, arrives on this host.
+    def is_own(self, address: _Address, protocol: int, port: int, source: bytes = b"") -> bool:
+        """Tell whether what is sent to an address now, from a source of its family if one is given, arrives here.
 
         What no route leads to is not the host's own, and cannot be dialled either. Raises OSError if the kernel does
         not say.
@@ -73,7 +75,7 @@ class Routes:
             self._socket.close()
             self._socket = None
 
-    def _ask(self, address: _Address, protocol: int, port: int, source: _Address | None) -> int:
+    def _ask(self, address: _Address, protocol: int, port: int, source: bytes) -> int:
         """Return the type of the route to an address."""
         if self._socket is None:
             kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
@@ -93,18 +95,20 @@ class Routes:
         raise OSError(number, os.strerror(number))
 
 
-def _question(address: _Address, protocol: int, port: int, source: _Address | None, sequence: int) -> bytes:
+def _question(address: _Address, protocol: int, port: int, source: bytes, sequence: int) -> bytes:
     packed = address.packed
     size = len(packed)
-    family, bits = (socket.AF_INET if size == 4 else socket.AF_INET6), 8 * size
-    attributes = _ATTRIBUTES[size].pack(
-        4 + size, _RTA_DST, packed, 5, _RTA_IP_PROTO, protocol, 6, _RTA_DPORT, port.to_bytes(2, "big")
-    )
-    if source is not None:
-        attributes += _ATTRIBUTE.pack(4 + size, _RTA_SRC) + source.packed
-    length = _HEADER.size + _ROUTE.size + len(attributes)
-    header = _HEADER.pack(length, _RTM_GETROUTE, _NLM_F_REQUEST, sequence, 0)
-    return header + _ROUTE.pack(family, bits, bits if source is not None else 0, 0) + attributes
+    question, from_source = _QUESTIONS[size], (_ATTRIBUTE.pack(4 + size, _RTA_SRC) + source if source else b"")
+    return (
+        question.pack(
+            question.size + len(from_source), _RTM_GETROUTE, _NLM_F_REQUEST, sequence, 0,
+            _FAMILIES[size], 8 * size, 8 * len(source), 0,
+            4 + size, _RTA_DST, packed,
+            5, _RTA_IP_PROTO, protocol,
+            6, _RTA_DPORT, socket.htons(port),
+        )
+        + from_source
+    )  # fmt: skip
 
 
 def _has_ipv6() -> bool:

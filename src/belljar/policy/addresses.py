@@ -100,12 +100,6 @@ def unwrap(address: Address) -> Address:
     return address
 
 
-def ends(address: Address) -> tuple[Address, ...]:
-    """Return every address that a packet to an address can end at: itself, and the IPv4 address that it carries."""
-    inner = unwrap(address)
-    return (address,) if inner is address else (address, inner)
-
-
 def unmapped(network: Network) -> Network:
     """Return the IPv4 range that an IPv4-mapped one stands for (``::ffff:10.0.0.0/104``), or the range itself."""
     if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):
