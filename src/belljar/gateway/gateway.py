@@ -14,10 +14,12 @@ from belljar.gateway.door import Door
 from belljar.gateway.jar import Jar
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop, Task
+from belljar.gateway.metrics import CPU_SECONDS
 from belljar.gateway.pipes import Pipes
 from belljar.gateway.resolver import Resolver
 from belljar.gateway.settings import DEFAULTS, Settings
 from belljar.gateway.streams import Stream
+from belljar.gateway.turns import Owner
 from belljar.gateway.udp import UdpService
 from belljar.gateway.udpflow import Answers
 from belljar.gateway.upstreamproxy import check_enforceable
@@ -46,7 +48,10 @@ class Gateway:
             check_enforceable(jar.policy, self._settings)
         jar.descriptors = Share(self._budget)
         door = Door(self._loop, jar, self._dialler, Pipes(jar.descriptors, jar.limits.buffered_bytes))
-        self._served[jar.id] = _Served(door, listeners, self._forward)
+        owner = self._loop.add_owner()
+        jar.observer.read_from(CPU_SECONDS, lambda: owner.used)
+        with self._loop.working_for(owner):
+            self._served[jar.id] = _Served(door, listeners, self._forward, owner)
         jar.observer.sandbox_opened(jar.policy)
 
     def change_policy(self, sandbox: str, policy: CompiledPolicy) -> int:
@@ -72,9 +77,10 @@ class Gateway:
 class _Served:
     """One sandbox and the tasks that serve its doors."""
 
-    def __init__(self, door: Door, listeners: Listeners, forward: Forward) -> None:
+    def __init__(self, door: Door, listeners: Listeners, forward: Forward, owner: Owner) -> None:
         self.door = door
         self._listeners = listeners
+        self._owner = owner
         door.jar.descriptors.hold(len(list(listeners)))
         self._tasks: list[Task] = []
         for group, handle in (
@@ -103,3 +109,4 @@ class _Served:
             self.door.loop.unwatch(listener)
         self.door.jar.descriptors.give_back(len(list(self._listeners)))
         self._listeners.close()
+        self.door.loop.remove_owner(self._owner)

@@ -16,24 +16,31 @@ A coroutine runs as a Task until it waits. A task can be cancelled: Cancelled is
 the same with TimeoutError. The loop is not for threads, with one exception: `call_from_thread`.
 
 One loop serves many who must not suffer from each other. What a call raises, or a task that nobody waits for, goes to
-`on_crash`, and the loop goes on.
+`on_crash`, and the loop goes on. Whatever is done has an owner (`turns`), who is inherited: tasks, timers and watches are
+those of whoever makes them. The gateway's own are called as soon as they are due; those of the others wait for their
+owner's turn, which ends when its slice of time is over. No call can be interrupted, so one that has much to do looks at
+`slice_is_over` and gives way.
 """
 
 import os
 import select
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
+from functools import partial
+from math import inf
 from types import coroutine
 from typing import Any, Final, Protocol
 
 from belljar.gateway.timers import Timer, Timers
+from belljar.gateway.turns import Owner, Turns
 
 _BOTH: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 _READ: Final = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 _WRITE: Final = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR
 _ERROR: Final = select.EPOLLERR
-_MAX_EVENTS: Final = 256
+_MAX_EVENTS: Final = 64  # that are taken at once; the kernel keeps the others
 
 
 class HasFileno(Protocol):
@@ -49,9 +56,12 @@ class Cancelled(BaseException):
 class Watch:
     """Who is to be called when a descriptor is ready."""
 
-    __slots__ = ("on_error", "on_readable", "on_writable")
+    __slots__ = ("epoll", "events", "on_error", "on_readable", "on_writable")
 
-    def __init__(self) -> None:
+    def __init__(self, epoll: select.epoll) -> None:
+        self.epoll = epoll
+        self.events = 0
+        """What has happened, and waits for the owner's turn."""
         self.on_readable: Callable[[], None] | None = None
         self.on_writable: Callable[[], None] | None = None
         self.on_error: Callable[[], None] | None = None
@@ -69,10 +79,11 @@ class Watch:
 class Task:
     """A coroutine on its way."""
 
-    __slots__ = ("_coroutine", "_loop", "_on_done", "_unwait", "done", "error", "result")
+    __slots__ = ("_coroutine", "_loop", "_on_done", "_unwait", "done", "error", "owner", "result")
 
     def __init__(self, loop: "Loop", work: Coroutine[Any, Any, Any]) -> None:
         self._loop = loop
+        self.owner = loop.owner
         self._coroutine = work
         self._unwait: Callable[[], None] | None = None
         self._on_done: list[Callable[[], None]] = []
@@ -88,7 +99,7 @@ class Task:
         """Raise an error in the task where it waits."""
         if not self.done:
             self._stop_waiting()
-            self._loop.call_soon(lambda: self.throw_now(error))
+            self._loop.call_soon_for(self.owner, lambda: self.throw_now(error))
 
     def when_done(self, call: Callable[[], None]) -> Callable[[], None]:
         """Have something called at the end; return what calls that off."""
@@ -96,9 +107,12 @@ class Task:
         return lambda: self._on_done.remove(call) if call in self._on_done else None
 
     def wake(self) -> None:
-        """Go on after a wait."""
+        """Go on after a wait: at once, or in the owner's next turn if this is somebody else's."""
         self._stop_waiting()
-        self._step(None)
+        if self.owner is self._loop.owner:
+            self._step(None)
+        else:
+            self._loop.call_soon_for(self.owner, partial(self._step, None))
 
     def throw_now(self, error: BaseException) -> None:
         """Raise an error in the task where it waits, at once; not for use inside of a task."""
@@ -163,14 +177,52 @@ class Loop:
         self.clock = clock
         self.current: Task | None = None
         self.on_crash: Callable[[BaseException], None] = _log
-        self._epoll = select.epoll()
+        self._itself = Owner()
+        self.owner = self._itself
+        """Whose turn it is."""
+        self._turns = Turns()
+        self._slice_ends = inf
         self._watches: dict[int, Watch] = {}
-        self._soon: deque[Callable[[], None]] = deque()
         self._from_threads: deque[Callable[[], None]] = deque()
         self._timers = Timers()
         self._running = False
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._watch_fd(self._wakeup).on_readable = self._drain_wakeup
+
+    # Owners.
+
+    def add_owner(self) -> Owner:
+        """Return somebody whose work will be done in turns with that of others, until `remove_owner`."""
+        owner = Owner()
+        with self.working_for(self._itself):
+            self._watch_fd(owner.epoll.fileno(), select.EPOLLIN).on_readable = partial(self._turns.join, owner)
+        return owner
+
+    def remove_owner(self, owner: Owner) -> None:
+        """Look after the owner's descriptors no longer. Calls that are left, as to end its tasks, are still made."""
+        self.forget(owner.epoll.fileno())
+        owner.epoll.close()
+
+    @contextmanager
+    def working_for(self, owner: Owner) -> Iterator[None]:
+        """Have whatever is made in a block belong to an owner."""
+        before, self.owner = self.owner, owner
+        try:
+            yield
+        finally:
+            self.owner = before
+
+    @property
+    def slice_is_over(self) -> bool:
+        """Whether whoever is called now should leave the rest for later."""
+        return self.clock() >= self._slice_ends
+
+    async def give_way(self) -> None:
+        """Go on in the owner's next turn, behind whatever else it has to do."""
+        task = self._current()
+        again = Timer(task.wake, task.owner)
+        self.call_soon_for(task.owner, again.run)
+        await _suspend(again.cancel)
 
     # Descriptors.
 
@@ -181,23 +233,24 @@ class Loop:
     def unwatch(self, source: HasFileno) -> None:
         """Forget a descriptor, whoever else may hold what it stands for."""
         fd = source.fileno()
-        if self.forget(fd):
-            self._epoll.unregister(fd)
+        watch = self.forget(fd)
+        if watch is not None and not watch.epoll.closed:
+            watch.epoll.unregister(fd)
 
-    def forget(self, fd: int) -> bool:
+    def forget(self, fd: int) -> Watch | None:
         """Forget a descriptor that nobody else holds and that is closed next, which makes the kernel forget it, too.
 
-        Tell whether it was known.
+        Return its watch if it was known.
         """
         watch = self._watches.pop(fd, None)
-        if watch is None:
-            return False
-        watch.on_readable = watch.on_writable = watch.on_error = None
-        return True
+        if watch is not None:
+            watch.on_readable = watch.on_writable = watch.on_error = None
+        return watch
 
-    def _watch_fd(self, fd: int) -> Watch:
-        self._epoll.register(fd, _BOTH)
-        watch = self._watches[fd] = Watch()
+    def _watch_fd(self, fd: int, events: int = _BOTH) -> Watch:
+        epoll = self.owner.epoll
+        epoll.register(fd, events)
+        watch = self._watches[fd] = Watch(epoll)
         return watch
 
     @coroutine
@@ -217,12 +270,18 @@ class Loop:
     def spawn(self, work: Coroutine[Any, Any, Any]) -> Task:
         """Start a task; it runs from the next turn of the loop."""
         task = Task(self, work)
-        self._soon.append(task.wake)
+        self.call_soon(task.wake)
         return task
 
     def call_soon(self, call: Callable[[], None]) -> None:
         """Call something in the next turn."""
-        self._soon.append(call)
+        self.call_soon_for(self.owner, call)
+
+    def call_soon_for(self, owner: Owner, call: Callable[[], None]) -> None:
+        """Call something in an owner's next turn."""
+        owner.calls.append(call)
+        if owner is not self._itself:
+            self._turns.join(owner)
 
     def call_from_thread(self, call: Callable[[], None]) -> None:
         """Call something in the next turn; the one method that other threads may use."""
@@ -231,7 +290,7 @@ class Loop:
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
         """Call something after some time."""
-        return self._timers.add(self.clock() + seconds, call)
+        return self._timers.add(self.clock() + seconds, call, self.owner)
 
     async def sleep(self, seconds: float) -> None:
         """Wait for some time."""
@@ -272,25 +331,58 @@ class Loop:
         self._running = False
 
     def turn(self) -> None:
-        """Do what is due, then wait for what comes next."""
-        for _ in range(len(self._soon)):
-            self._call(self._soon.popleft())
-        for fd, events in self._epoll.poll(self._patience(), _MAX_EVENTS):
+        """Do what is due for the gateway itself and one slice of what is due for others, then see what comes next."""
+        calls = self._itself.calls
+        for _ in range(len(calls)):
+            self._call(calls.popleft())
+        if self._turns:
+            self._serve(self._turns.next())
+        for fd, events in self._itself.epoll.poll(self._patience(), _MAX_EVENTS):
             watch = self._watches.get(fd)
-            if watch is None:
-                continue
-            if events & _READ and watch.on_readable is not None:
-                self._call(watch.on_readable)
-            if events & _WRITE and watch.on_writable is not None:
-                self._call(watch.on_writable)
-            if events & _ERROR and watch.on_error is not None:
-                self._call(watch.on_error)
+            if watch is not None:
+                watch.events = events
+                self._tell(watch)
         self._run_timers()
+
+    def _serve(self, owner: Owner) -> None:
+        """Do what an owner has to do, until its slice is over."""
+        calls, clock = owner.calls, self.clock
+        began = now = clock()
+        self.owner, self._slice_ends = owner, began + owner.credit
+        if not owner.epoll.closed:
+            self._collect(owner)
+        for _ in range(len(calls)):
+            self._call(calls.popleft())
+            now = clock()
+            if now >= self._slice_ends:
+                break
+        self.owner, self._slice_ends = self._itself, inf
+        owner.charge(now - began)
+        if calls:
+            self._turns.join(owner)
+
+    def _collect(self, owner: Owner) -> None:
+        """Put what has happened to an owner's descriptors behind what it has to do already."""
+        for fd, events in owner.epoll.poll(0, _MAX_EVENTS):
+            watch = self._watches.get(fd)
+            if watch is not None:
+                if not watch.events:
+                    owner.calls.append(partial(self._tell, watch))
+                watch.events |= events
 
     def close(self) -> None:
         """Release the loop's own descriptors."""
-        self._epoll.close()
+        self._itself.epoll.close()
         os.close(self._wakeup)
+
+    def _tell(self, watch: Watch) -> None:
+        events, watch.events = watch.events, 0
+        if events & _READ and watch.on_readable is not None:
+            self._call(watch.on_readable)
+        if events & _WRITE and watch.on_writable is not None:
+            self._call(watch.on_writable)
+        if events & _ERROR and watch.on_error is not None:
+            self._call(watch.on_error)
 
     def _call(self, call: Callable[[], None]) -> None:
         try:
@@ -299,20 +391,21 @@ class Loop:
             self.on_crash(error)
 
     def _patience(self) -> float:
-        if self._soon or self._from_threads or not self._running:
+        if self._itself.calls or self._turns or self._from_threads or not self._running:
             return 0.0
         return self._timers.seconds_to_next(self.clock())
 
     def _run_timers(self) -> None:
         for timer in self._timers.take_due(self.clock()):
-            if timer.call is not None:
-                call, timer.call = timer.call, None
-                self._call(call)
+            if timer.owner is self._itself:
+                self._call(timer.run)
+            else:
+                self.call_soon_for(timer.owner, timer.run)
 
     def _drain_wakeup(self) -> None:
         os.eventfd_read(self._wakeup)
         while self._from_threads:
-            self._soon.append(self._from_threads.popleft())
+            self._itself.calls.append(self._from_threads.popleft())
 
 
 def _log(error: BaseException) -> None:

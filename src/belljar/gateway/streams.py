@@ -42,7 +42,12 @@ class Stream:
         return self.descriptor
 
     async def read(self, size: int = CHUNK) -> bytes:
-        """Return what has arrived, at least a byte; nothing at the end of the stream."""
+        """Return what has arrived, at least a byte; nothing at the end of the stream.
+
+        Whoever always has something to read gives way to others here.
+        """
+        if self._loop.slice_is_over:
+            await self._loop.give_way()
         while (data := self.read_now(size)) is None:
             await self._loop.readable(self.watch)
         return data
