@@ -27,7 +27,7 @@ async def accept_for_ever(loop: Loop, jar: Jar, listener: socket.socket, handle:
         try:
             accepted, _peer = listener.accept()
             _start(loop, jar, _stream(loop, accepted), handle)
-            if loop.slice_is_over:
+            if loop.clock() >= loop.slice_ends:
                 await loop.give_way()
         except BlockingIOError:
             await loop.readable(watch)

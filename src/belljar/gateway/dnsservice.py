@@ -74,7 +74,7 @@ class DnsService:
             try:
                 message, client = listener.recvfrom(MAX_QUERY + 1)
                 self._answer_datagram(listener, message, client)
-                if self._loop.slice_is_over:
+                if self._loop.clock() >= self._loop.slice_ends:
                     await self._loop.give_way()
             except BlockingIOError:
                 await self._loop.readable(watch)
@@ -133,7 +133,7 @@ class DnsService:
                     return
                 if (reply := await self._reply_over_tcp(message)) is not None:
                     replies.append(frame(reply))
-                if self._loop.slice_is_over:
+                if self._loop.clock() >= self._loop.slice_ends:
                     await self._loop.give_way()
             with self._loop.timeout(IDLE_SECONDS):
                 await client.write(b"".join(replies))

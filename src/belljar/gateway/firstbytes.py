@@ -50,6 +50,7 @@ class FirstBytesReader:
     def __init__(self) -> None:
         self._received = bytearray()
         self._passed = 0
+        self._line_ended = False
         self._prelude, self._line = Prelude(), LongLine()
         self._tls, self._http = ClientHelloParser(), RequestHeadParser()
         self._hello: ClientHello | NeedMore | Refuse = NEED_MORE
@@ -58,12 +59,15 @@ class FirstBytesReader:
     def feed(self, data: bytes) -> FirstBytes | None:
         """Take the next bytes, none for the end of the stream; return the answer once there is one."""
         self._received += data
+        self._line_ended = self._line_ended or b"\r" in data or b"\n" in data
         if not data:
             head = self._http.end()
             if not _is(head, Fault.NOT_HTTP):
                 return HttpClient(bytes(self._received), head)
             return OtherClient(bytes(self._received), ended=True)
         data = self._prelude.feed(data)
+        if self._prelude.refusal is not None:
+            return TlsClient(bytes(self._received), self._prelude.refusal, b"")
         if not data:
             return None
         if self._hello is NEED_MORE:
@@ -87,7 +91,7 @@ class FirstBytesReader:
         """
         if not self._prelude.ended:
             return True
-        return self._hello is not NEED_MORE and b"\r" not in self._received and b"\n" not in self._received
+        return self._hello is not NEED_MORE and not self._line_ended
 
     @property
     def names_nobody(self) -> bool:

@@ -48,10 +48,10 @@ class Gateway:
             check_enforceable(jar.policy, self._settings)
         jar.descriptors = Share(self._budget)
         door = Door(self._loop, jar, self._dialler, Pipes(jar.descriptors, jar.limits.buffered_bytes))
-        owner = self._loop.add_owner()
+        owner = Owner()
         jar.observer.read_from(CPU_SECONDS, lambda: owner.used)
         with self._loop.working_for(owner):
-            self._served[jar.id] = _Served(door, listeners, self._forward, owner)
+            self._served[jar.id] = _Served(door, listeners, self._forward)
         jar.observer.sandbox_opened(jar.policy)
 
     def change_policy(self, sandbox: str, policy: CompiledPolicy) -> int:
@@ -77,10 +77,9 @@ class Gateway:
 class _Served:
     """One sandbox and the tasks that serve its doors."""
 
-    def __init__(self, door: Door, listeners: Listeners, forward: Forward, owner: Owner) -> None:
+    def __init__(self, door: Door, listeners: Listeners, forward: Forward) -> None:
         self.door = door
         self._listeners = listeners
-        self._owner = owner
         door.jar.descriptors.hold(len(list(listeners)))
         self._tasks: list[Task] = []
         for group, handle in (
@@ -109,4 +108,3 @@ class _Served:
             self.door.loop.unwatch(listener)
         self.door.jar.descriptors.give_back(len(list(self._listeners)))
         self._listeners.close()
-        self.door.loop.remove_owner(self._owner)

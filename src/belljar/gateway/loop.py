@@ -19,7 +19,7 @@ One loop serves many who must not suffer from each other. What a call raises, or
 `on_crash`, and the loop goes on. Whatever is done has an owner (`turns`), who is inherited: tasks, timers and watches are
 those of whoever makes them. The gateway's own are called as soon as they are due; those of the others wait for their
 owner's turn, which ends when its slice of time is over. No call can be interrupted, so one that has much to do looks at
-`slice_is_over` and gives way.
+the clock, and gives way at `slice_ends`.
 """
 
 import os
@@ -34,13 +34,14 @@ from types import coroutine
 from typing import Any, Final, Protocol
 
 from belljar.gateway.timers import Timer, Timers
-from belljar.gateway.turns import Owner, Turns
+from belljar.gateway.turns import Line, Owner
 
 _BOTH: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 _READ: Final = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 _WRITE: Final = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR
 _ERROR: Final = select.EPOLLERR
-_MAX_EVENTS: Final = 64  # that are taken at once; the kernel keeps the others
+_MAX_EVENTS: Final = 1024  # so many that nobody's are far behind those of somebody who causes them without end
+_MAX_CALLS: Final = 256  # in a slice, even if time should stand still
 
 
 class HasFileno(Protocol):
@@ -56,16 +57,30 @@ class Cancelled(BaseException):
 class Watch:
     """Who is to be called when a descriptor is ready."""
 
-    __slots__ = ("epoll", "events", "on_error", "on_readable", "on_writable")
+    __slots__ = ("events", "on_error", "on_readable", "on_writable", "owner")
 
-    def __init__(self, epoll: select.epoll) -> None:
-        self.epoll = epoll
+    def __init__(self, owner: Owner) -> None:
+        self.owner = owner
         self.events = 0
         """What has happened, and waits for the owner's turn."""
         self.on_readable: Callable[[], None] | None = None
         self.on_writable: Callable[[], None] | None = None
         self.on_error: Callable[[], None] | None = None
         """Called after the others when the connection is broken: they may be waiting for something else."""
+
+    def tell(self) -> None:
+        """Call whoever is to be called, all of them, even if one fails."""
+        events, self.events = self.events, 0
+        try:
+            if events & _READ and self.on_readable is not None:
+                self.on_readable()
+        finally:
+            try:
+                if events & _WRITE and self.on_writable is not None:
+                    self.on_writable()
+            finally:
+                if events & _ERROR and self.on_error is not None:
+                    self.on_error()
 
     def stop_reading(self) -> None:
         """Let nobody be called when there is something to read."""
@@ -108,7 +123,10 @@ class Task:
 
     def wake(self) -> None:
         """Go on after a wait: at once, or in the owner's next turn if this is somebody else's."""
-        self._stop_waiting()
+        unwait = self._unwait
+        if unwait is not None:
+            self._unwait = None
+            unwait()
         if self.owner is self._loop.owner:
             self._step(None)
         else:
@@ -178,10 +196,13 @@ class Loop:
         self.current: Task | None = None
         self.on_crash: Callable[[BaseException], None] = _log
         self._itself = Owner()
+        self._itself.in_line = True  # ahead of the line, that is
         self.owner = self._itself
         """Whose turn it is."""
-        self._turns = Turns()
-        self._slice_ends = inf
+        self.slice_ends = inf
+        """When whoever is called now should leave the rest for later, on the loop's clock."""
+        self._line = Line()
+        self._epoll = select.epoll()
         self._watches: dict[int, Watch] = {}
         self._from_threads: deque[Callable[[], None]] = deque()
         self._timers = Timers()
@@ -191,18 +212,6 @@ class Loop:
 
     # Owners.
 
-    def add_owner(self) -> Owner:
-        """Return somebody whose work will be done in turns with that of others, until `remove_owner`."""
-        owner = Owner()
-        with self.working_for(self._itself):
-            self._watch_fd(owner.epoll.fileno(), select.EPOLLIN).on_readable = partial(self._turns.join, owner)
-        return owner
-
-    def remove_owner(self, owner: Owner) -> None:
-        """Look after the owner's descriptors no longer. Calls that are left, as to end its tasks, are still made."""
-        self.forget(owner.epoll.fileno())
-        owner.epoll.close()
-
     @contextmanager
     def working_for(self, owner: Owner) -> Iterator[None]:
         """Have whatever is made in a block belong to an owner."""
@@ -211,11 +220,6 @@ class Loop:
             yield
         finally:
             self.owner = before
-
-    @property
-    def slice_is_over(self) -> bool:
-        """Whether whoever is called now should leave the rest for later."""
-        return self.clock() >= self._slice_ends
 
     async def give_way(self) -> None:
         """Go on in the owner's next turn, behind whatever else it has to do."""
@@ -233,24 +237,23 @@ class Loop:
     def unwatch(self, source: HasFileno) -> None:
         """Forget a descriptor, whoever else may hold what it stands for."""
         fd = source.fileno()
-        watch = self.forget(fd)
-        if watch is not None and not watch.epoll.closed:
-            watch.epoll.unregister(fd)
+        if self.forget(fd):
+            self._epoll.unregister(fd)
 
-    def forget(self, fd: int) -> Watch | None:
+    def forget(self, fd: int) -> bool:
         """Forget a descriptor that nobody else holds and that is closed next, which makes the kernel forget it, too.
 
-        Return its watch if it was known.
+        Tell whether it was known.
         """
         watch = self._watches.pop(fd, None)
-        if watch is not None:
-            watch.on_readable = watch.on_writable = watch.on_error = None
-        return watch
+        if watch is None:
+            return False
+        watch.on_readable = watch.on_writable = watch.on_error = None
+        return True
 
-    def _watch_fd(self, fd: int, events: int = _BOTH) -> Watch:
-        epoll = self.owner.epoll
-        epoll.register(fd, events)
-        watch = self._watches[fd] = Watch(epoll)
+    def _watch_fd(self, fd: int) -> Watch:
+        self._epoll.register(fd, _BOTH)
+        watch = self._watches[fd] = Watch(self.owner)
         return watch
 
     @coroutine
@@ -270,7 +273,7 @@ class Loop:
     def spawn(self, work: Coroutine[Any, Any, Any]) -> Task:
         """Start a task; it runs from the next turn of the loop."""
         task = Task(self, work)
-        self.call_soon(task.wake)
+        self.call_soon_for(task.owner, task.wake)
         return task
 
     def call_soon(self, call: Callable[[], None]) -> None:
@@ -280,8 +283,8 @@ class Loop:
     def call_soon_for(self, owner: Owner, call: Callable[[], None]) -> None:
         """Call something in an owner's next turn."""
         owner.calls.append(call)
-        if owner is not self._itself:
-            self._turns.join(owner)
+        if not owner.in_line:
+            self._line.join(owner)
 
     def call_from_thread(self, call: Callable[[], None]) -> None:
         """Call something in the next turn; the one method that other threads may use."""
@@ -335,54 +338,53 @@ class Loop:
         calls = self._itself.calls
         for _ in range(len(calls)):
             self._call(calls.popleft())
-        if self._turns:
-            self._serve(self._turns.next())
-        for fd, events in self._itself.epoll.poll(self._patience(), _MAX_EVENTS):
+        if self._line:
+            self._serve()
+        for fd, events in self._epoll.poll(self._patience(), _MAX_EVENTS):
             watch = self._watches.get(fd)
-            if watch is not None:
+            if watch is None:
+                continue
+            owner = watch.owner
+            if owner is self._itself:
                 watch.events = events
-                self._tell(watch)
-        self._run_timers()
+                self._call(watch.tell)
+                continue
+            if not watch.events:
+                owner.calls.append(watch.tell)
+                if not owner.in_line:
+                    self._line.join(owner)
+            watch.events |= events
+        for timer in self._timers.take_due(self.clock()):
+            if timer.owner is self._itself:
+                self._call(timer.run)
+            else:
+                self.call_soon_for(timer.owner, timer.run)
 
-    def _serve(self, owner: Owner) -> None:
-        """Do what an owner has to do, until its slice is over."""
+    def _serve(self) -> None:
+        """Do what the owner has to do whose turn it is, until its slice is over."""
+        self.owner = owner = self._line.next()
         calls, clock = owner.calls, self.clock
         began = now = clock()
-        self.owner, self._slice_ends = owner, began + owner.credit
-        if not owner.epoll.closed:
-            self._collect(owner)
-        for _ in range(len(calls)):
-            self._call(calls.popleft())
+        self.slice_ends = ends = began + owner.credit
+        for _ in range(_MAX_CALLS):
+            try:
+                calls.popleft()()
+            except Exception as error:  # noqa: BLE001 - the others go on
+                self.on_crash(error)
             now = clock()
-            if now >= self._slice_ends:
+            if not calls or now >= ends:
                 break
-        self.owner, self._slice_ends = self._itself, inf
-        owner.charge(now - began)
+        self.owner, self.slice_ends = self._itself, inf
+        owner.used += now - began
+        owner.credit -= now - began
+        owner.in_line = False
         if calls:
-            self._turns.join(owner)
-
-    def _collect(self, owner: Owner) -> None:
-        """Put what has happened to an owner's descriptors behind what it has to do already."""
-        for fd, events in owner.epoll.poll(0, _MAX_EVENTS):
-            watch = self._watches.get(fd)
-            if watch is not None:
-                if not watch.events:
-                    owner.calls.append(partial(self._tell, watch))
-                watch.events |= events
+            self._line.join(owner)
 
     def close(self) -> None:
         """Release the loop's own descriptors."""
-        self._itself.epoll.close()
+        self._epoll.close()
         os.close(self._wakeup)
-
-    def _tell(self, watch: Watch) -> None:
-        events, watch.events = watch.events, 0
-        if events & _READ and watch.on_readable is not None:
-            self._call(watch.on_readable)
-        if events & _WRITE and watch.on_writable is not None:
-            self._call(watch.on_writable)
-        if events & _ERROR and watch.on_error is not None:
-            self._call(watch.on_error)
 
     def _call(self, call: Callable[[], None]) -> None:
         try:
@@ -391,16 +393,9 @@ class Loop:
             self.on_crash(error)
 
     def _patience(self) -> float:
-        if self._itself.calls or self._turns or self._from_threads or not self._running:
+        if self._itself.calls or self._line or self._from_threads or not self._running:
             return 0.0
         return self._timers.seconds_to_next(self.clock())
-
-    def _run_timers(self) -> None:
-        for timer in self._timers.take_due(self.clock()):
-            if timer.owner is self._itself:
-                self._call(timer.run)
-            else:
-                self.call_soon_for(timer.owner, timer.run)
 
     def _drain_wakeup(self) -> None:
         os.eventfd_read(self._wakeup)

@@ -59,7 +59,7 @@ class Pump:
                 if not self._fill():
                     return
                 self._empty()
-                if self._relay.loop.slice_is_over:
+                if self._relay.loop.clock() >= self._relay.loop.slice_ends:
                     break
         except BlockingIOError:
             self._wait()

@@ -24,12 +24,12 @@ async def server_asks_for_retry(loop: Loop, upstream: Stream) -> bool:
 
 async def read_second_hello(client: Stream, first: TlsClient) -> TlsClient:
     """Read what a client says when it was asked for another hello. Raises OSError."""
-    parser, received = RetriedHelloParser(), first.trailing
-    answer = parser.feed(received)
+    parser, received = RetriedHelloParser(), bytearray(first.trailing)
+    answer = parser.feed(first.trailing)
     while answer is NEED_MORE:
         data = await client.read()
         if not data:
             raise ConnectionResetError("the client does not repeat its hello")
         received += data
         answer = parser.feed(data)
-    return TlsClient(received, answer, b"")
+    return TlsClient(bytes(received), answer, b"")

@@ -46,7 +46,7 @@ class Stream:
 
         Whoever always has something to read gives way to others here.
         """
-        if self._loop.slice_is_over:
+        if self._loop.clock() >= self._loop.slice_ends:
             await self._loop.give_way()
         while (data := self.read_now(size)) is None:
             await self._loop.readable(self.watch)

@@ -69,7 +69,7 @@ class UdpService:
                     self._door.jar.observer.limit_reached("direct_dial")
                 else:
                     self._take(Endpoint(ip_address(peer[0]), peer[1]), asked, data)
-                if loop.slice_is_over:
+                if loop.clock() >= loop.slice_ends:
                     await loop.give_way()
             except BlockingIOError:
                 await loop.readable(watch)

@@ -132,7 +132,7 @@ class UdpFlow:
         if self._ended or self._upstream is None:
             return
         for _ in range(_BATCH):
-            if self._door.loop.slice_is_over:
+            if self._door.loop.clock() >= self._door.loop.slice_ends:
                 break
             try:
                 data = self._upstream.recv(MAX_DATAGRAM)
