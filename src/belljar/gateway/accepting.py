@@ -53,6 +53,7 @@ def _start(loop: Loop, jar: Jar, client: Stream, handle: Handler) -> None:
         client.reset()
         return
     client.on_close = jar.connection_ended
+    client.kept = jar.unfinished()
     task = loop.spawn(handle(client))
     jar.handlers.add(task)
     task.when_done(lambda: _finish(jar, client, task))

@@ -22,6 +22,7 @@ LossCause: TypeAlias = Literal["full", "flood"]
 Limit: TypeAlias = Literal[
     "connections",
     "handshakes",
+    "buffered_bytes",
     "descriptors",
     "direct_dial",
     "udp_flows",

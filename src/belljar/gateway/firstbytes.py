@@ -1,7 +1,7 @@
 """What a client says first: whom it wants, in TLS or in HTTP, or neither.
 
-The bytes are kept, because they are forwarded once the destination is settled. What no server can act on may be
-forwarded before, and is forgotten then if there is much of it.
+The bytes are kept, because they are forwarded once the destination is settled, and are forgotten then. What no server can
+act on may be forwarded before, and is forgotten at once if there is much of it.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from belljar.wire.outcome import NEED_MORE, Fault, NeedMore, Refuse
 from belljar.wire.postgres import Prelude
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TlsClient:
     """The client speaks TLS."""
 
@@ -25,7 +25,7 @@ class TlsClient:
     """What stands behind the hello in what was received."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HttpClient:
     """The client speaks HTTP in plain text."""
 
@@ -33,7 +33,7 @@ class HttpClient:
     head: RequestHead | Http2Preface | Refuse
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OtherClient:
     """The client speaks something else, or nothing: it ended the stream first."""
 
@@ -115,7 +115,7 @@ class FirstBytesReader:
 async def read_first_bytes(client: Stream) -> FirstBytes:
     """Read until there is an answer, or it is clear that there will be none. Raises OSError."""
     reader = FirstBytesReader()
-    while (answer := reader.feed(await client.read())) is None:
+    while (answer := reader.feed(await client.read_to_keep())) is None:
         if reader.names_nobody:
             return OtherClient(reader.take(), ended=False)
     return answer

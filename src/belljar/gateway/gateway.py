@@ -47,7 +47,7 @@ class Gateway:
         if jar.policy is not None:
             check_enforceable(jar.policy, self._settings)
         jar.descriptors = Share(self._budget)
-        door = Door(self._loop, jar, self._dialler, Pipes(jar.descriptors, jar.limits.buffered_bytes))
+        door = Door(self._loop, jar, self._dialler, Pipes(jar.descriptors, jar.buffers))
         owner = Owner()
         jar.observer.read_from(CPU_SECONDS, lambda: owner.used)
         with self._loop.working_for(owner):
