@@ -17,6 +17,7 @@ from belljar.policy import CompiledPolicy, Flow, Verdict, decide
 _DESCRIPTORS_PER_CONNECTION: Final = 2
 _REMEMBERED_VERDICTS: Final = 1024
 _COPIES: Final = 3  # of what a client has said: as received, in the parser, and as a message
+_ALWAYS: Final = _COPIES << 12  # a page is kept for every connection, as one is relayed
 _MORE_TO_DIAL: Final = 1  # questions to a name server, and attempts to connect, come in pairs
 
 
@@ -225,7 +226,7 @@ class Unfinished:
     def keep(self, data: bytes) -> bytes:
         """Account for some more bytes, and return them. Raises LimitError if that is too much."""
         size, buffers = _COPIES * len(data), self._jar.buffers
-        if not buffers.has_room(size):
+        if self._held + size > _ALWAYS and not buffers.has_room(size):
             self._jar.refuse("buffered_bytes")
             raise LimitError("too much that is not complete")
         buffers.held += size

@@ -47,9 +47,10 @@ class Line(deque[Owner]):
 
     def next(self) -> Owner:
         """Return whose turn it is, with credit for it."""
-        owner = self.popleft()
-        while owner.credit <= 0:
-            owner.credit += SLICE
-            self.append(owner)
+        while True:
             owner = self.popleft()
-        return owner
+            if owner.credit <= 0:
+                owner.credit += SLICE
+            if owner.credit > 0:
+                return owner
+            self.append(owner)
