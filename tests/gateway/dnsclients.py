@@ -17,6 +17,7 @@ from belljar.gateway.dnsservice import DnsService, Forward
 from belljar.gateway.jar import Jar, Limits
 from belljar.gateway.metrics import Metrics
 from belljar.gateway.observing import Observer
+from belljar.gateway.turns import Owner
 from belljar.gateway.wildcards import WildcardBudget
 from belljar.policy import CompiledPolicy
 from tests.gateway.driving import Driver
@@ -40,7 +41,8 @@ class Service:
         self.service = DnsService(
             self.driver.loop, self.jar, WildcardBudget(self.jar.limits.names_under_wildcard), forward
         )
-        self.service.serve(self.udp.values(), self.tcp.values())
+        with self.driver.loop.working_for(Owner()):
+            self.service.serve(self.udp.values(), self.tcp.values())
         self.driver.settle()
 
     def close(self) -> None:

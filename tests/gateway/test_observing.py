@@ -343,4 +343,9 @@ def test_labels_have_values_from_closed_sets_only(watched):
         for label, value in labels:
             assert label == "le" or value in LABEL_VALUES[label]
     shown = {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name, _ in samples}
-    assert {metric.name for metric in METRICS} - shown == {"belljar_flows_live", "belljar_virtual_names"}
+    assert {metric.name for metric in METRICS} - shown == {
+        "belljar_flows_live",
+        "belljar_virtual_names",
+        "belljar_cpu_seconds_total",
+        "belljar_buffered_bytes",
+    }

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from belljar.gateway.budget import Budget, Share
+from belljar.gateway.budget import Budget, Buffers, Share
 from belljar.gateway.pipes import PIPE_BYTES, SMALL_PIPE_BYTES, NoPipeError, Pipes
 from belljar.gateway.relay import Relay
 from belljar.gateway.streams import Stream
@@ -26,7 +26,7 @@ class Joined:
 
     def __init__(self, driver: Driver, budget: Budget, buffered_bytes: int = MUCH) -> None:
         self.driver = driver
-        self.pipes = Pipes(Share(budget), buffered_bytes)
+        self.pipes = Pipes(Share(budget), Buffers(buffered_bytes))
         self.client, near_client = tcp_pair()
         self.server, near_server = tcp_pair()
         self.relay = Relay(driver.loop, self.pipes, Stream(driver.loop, near_client), Stream(driver.loop, near_server))
@@ -239,7 +239,7 @@ class TestPipes:
 
     def test_an_empty_pipe_is_used_again(self):
         share = Share(Budget(100))
-        pipes = Pipes(share, MUCH)
+        pipes = Pipes(share, Buffers(MUCH))
         pipe = pipes.borrow()
         pipes.give_back(pipe, empty=True)
         assert pipes.borrow() == pipe

@@ -167,7 +167,8 @@ def held(serving: Serving, jar: Jar) -> tuple[int, ...]:
         return (
             open_descriptors() - in_pipes,
             len(loop._watches),
-            len(loop._soon),
+            len(loop._itself.calls),
+            jar.buffers.held,
             jar.descriptors.held - in_pipes,
             len(jar.names),
             sum(jar.names._connections.values()),

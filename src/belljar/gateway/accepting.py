@@ -13,7 +13,6 @@ from belljar.gateway.jar import Jar, LimitError
 from belljar.gateway.loop import Cancelled, Loop, Task
 from belljar.gateway.streams import Stream, tune
 
-_BATCH: Final = 32  # connections taken before others get a turn
 _OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ENOSPC)
 _PAUSE_SECONDS: Final = 0.05
 
@@ -26,10 +25,10 @@ async def accept_for_ever(loop: Loop, jar: Jar, listener: socket.socket, handle:
     tune(listener)  # what it accepts will be like it
     while True:
         try:
-            for _ in range(_BATCH):
-                accepted, _peer = listener.accept()
-                _start(loop, jar, _stream(loop, accepted), handle)
-            await loop.sleep(0)
+            accepted, _peer = listener.accept()
+            _start(loop, jar, _stream(loop, accepted), handle)
+            if loop.clock() >= loop.slice_ends:
+                await loop.give_way()
         except BlockingIOError:
             await loop.readable(watch)
         except ConnectionAbortedError:  # the client has left before its turn came
@@ -54,6 +53,7 @@ def _start(loop: Loop, jar: Jar, client: Stream, handle: Handler) -> None:
         client.reset()
         return
     client.on_close = jar.connection_ended
+    client.kept = jar.unfinished()
     task = loop.spawn(handle(client))
     jar.handlers.add(task)
     task.when_done(lambda: _finish(jar, client, task))

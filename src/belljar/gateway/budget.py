@@ -1,12 +1,14 @@
-"""The descriptors of the process, shared among its sandboxes.
+"""What sandboxes take up: descriptors, which all of a process share, and memory, of which each has so much.
 
-A sandbox may hold twice as many as are left. So a greedy one gets two thirds of them, two get two fifths each, and
-however many there are, something is left for the next. Nobody has to say how large a share is, and what the others do
+A sandbox may hold twice as many descriptors as are left. So a greedy one gets two thirds of them, two get two fifths
+each, and however many there are, something is left for the next. Nobody has to say how large a share is, and what the others do
 not want does not go to waste.
 """
 
 import os
 import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 _FOR_THE_PROCESS: Final = 32  # files that it reads, logs, child processes
@@ -44,6 +46,29 @@ class Share:
     def give_back(self, count: int) -> None:
         """Return some of what was taken."""
         self.hold(-count)
+
+
+class Buffers:
+    """The memory that is held for one sandbox, for what it has sent or is to receive."""
+
+    __slots__ = ("_limit", "held")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.held = 0
+
+    def has_room(self, size: int) -> bool:
+        """Tell whether there may be so much more."""
+        return self.held + size <= self._limit
+
+    @contextmanager
+    def holding(self, size: int) -> Iterator[None]:
+        """Hold so much for the length of a block, in any case."""
+        self.held += size
+        try:
+            yield
+        finally:
+            self.held -= size
 
 
 def _left_to_the_process() -> int:

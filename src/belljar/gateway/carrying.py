@@ -85,6 +85,7 @@ class _Carriage:
         self._account.update(claimed_by(self._account.flow, said))
         self._account.tell_allowed()
         if isinstance(said, HttpClient):
+            del unpassed  # the connection may be a long one
             await self._run_http(relay, said)
         elif isinstance(said, TlsClient):
             await self._run_tls(relay, said, unpassed)
@@ -106,16 +107,20 @@ class _Carriage:
         reader = FirstBytesReader()
         data = self._client.read_now()
         said = reader.feed(data) if data is not None else None
+        if data is not None and self._client.kept is not None:
+            self._client.kept.keep(data)
         if said is None:  # it may wait for the server to speak first
             relay.down.start()
         while said is None and reader.is_harmless:
             await _pass_on(relay, reader.take())
-            said = reader.feed(await self._client.read())
+            if reader.names_nobody:
+                self._let_go()
+            said = reader.feed(await self._client.read_to_keep())
         if said is None:  # half a sentence, which is held back, and so has to be complete before long
             jar = self._door.jar
             with jar.handshake(), self._door.loop.timeout(jar.limits.first_bytes_seconds):
                 while said is None:
-                    said = reader.feed(await self._client.read())
+                    said = reader.feed(await self._client.read_to_keep())
         if relay.down.bytes < reader.answers_due:
             raise DeniedError(unreadable(self._account.flow, _HASTY))
         return said, reader.take()
@@ -124,18 +129,18 @@ class _Carriage:
         if relay.down.bytes or relay.down.finished:
             raise ConnectionResetError("a server that speaks first does not speak HTTP")
         relay.down.pause()
-        self._http = HttpRelay(self._door.loop, relay, self._check_request)
+        self._http = HttpRelay(self._door, relay, self._check_request)
         await self._http.run(said)
 
     async def _run_tls(self, relay: Relay, said: TlsClient, unpassed: bytes) -> None:
         """Pass on a hello, and the second one, if the server asks for it and it names nobody else."""
         relay.down.pause()
         await _pass_on(relay, unpassed.removesuffix(said.trailing))
-        behind = said.trailing
+        behind, said.received, said.trailing = said.trailing, b"", b""
         with self._door.loop.timeout(self._door.jar.limits.dial_seconds):
             if await server_asks_for_retry(self._door.loop, relay.upstream):
                 relay.down.start()
-                second = await read_second_hello(self._client, said)
+                second = await read_second_hello(self._client, behind)
                 self._account.update(claimed_by(self._account.flow, second))
                 behind = second.received
         if behind:
@@ -149,7 +154,14 @@ class _Carriage:
         if not relay.down.bytes and not relay.down.finished:
             relay.down.start()
         self._task = None
+        said.received = b""
+        self._let_go()
         relay.up.start()
+
+    def _let_go(self) -> None:
+        """Take note that nothing is kept of what the client has said."""
+        if self._client.kept is not None:
+            self._client.kept.let_go()
 
     def _check_request(self, head: AnyHead) -> None:
         self._account.update(claimed_by_request(self._account.flow, head))

@@ -2,8 +2,7 @@
 
 Theory of operation
 -------------------
-All of a sandbox's DNS arrives here, whichever server it was sent to. Datagrams are read in batches, and after each
-batch everyone else gets a turn. A connection may idle for some seconds between complete questions; sending bytes
+All of a sandbox's DNS arrives here, whichever server it was sent to. A connection may idle for some seconds between complete questions; sending bytes
 without completing one wins no time, and neither does leaving answers unread.
 
 `Answering` knows the answers. What is to be forwarded (in allow-all only, and only where the gateway was given a way
@@ -30,15 +29,12 @@ from belljar.wire.outcome import Refuse
 Forward: TypeAlias = Callable[[Query], Coroutine[Any, Any, Answer]]
 """Asks a resolver outside; raises OSError, or TimeoutError, if that does not work."""
 
-BATCH: Final = 32
-"""How many datagrams are answered before others get a turn."""
-
 MAX_CONNECTIONS: Final = 64
 MAX_FORWARDS: Final = 64
 IDLE_SECONDS: Final = 10.0
 FORWARD_SECONDS: Final = 5.0
 
-_READ_BYTES: Final = 2048  # of a connection before others get a turn
+_READ_BYTES: Final = 2048  # whose questions are answered together
 _PAUSE_SECONDS: Final = 0.05
 
 
@@ -76,10 +72,10 @@ class DnsService:
         watch = self._loop.watch(listener)
         while True:
             try:
-                for _ in range(BATCH):
-                    message, client = listener.recvfrom(MAX_QUERY + 1)
-                    self._answer_datagram(listener, message, client)
-                await self._loop.sleep(0)
+                message, client = listener.recvfrom(MAX_QUERY + 1)
+                self._answer_datagram(listener, message, client)
+                if self._loop.clock() >= self._loop.slice_ends:
+                    await self._loop.give_way()
             except BlockingIOError:
                 await self._loop.readable(watch)
             except OSError:  # the kernel has no memory to spare, say
@@ -137,9 +133,10 @@ class DnsService:
                     return
                 if (reply := await self._reply_over_tcp(message)) is not None:
                     replies.append(frame(reply))
+                if self._loop.clock() >= self._loop.slice_ends:
+                    await self._loop.give_way()
             with self._loop.timeout(IDLE_SECONDS):
                 await client.write(b"".join(replies))
-            await self._loop.sleep(0)
 
     async def _next_messages(self, client: Stream, frames: DnsFrames) -> list[bytes | Refuse]:
         """Return what is complete next; nothing at the end of the stream."""

@@ -23,6 +23,7 @@ HoldCause: TypeAlias = Literal["slow", "stalled", "overdue", "given_up"]
 Limit: TypeAlias = Literal[
     "connections",
     "handshakes",
+    "buffered_bytes",
     "descriptors",
     "direct_dial",
     "udp_flows",

@@ -1,7 +1,7 @@
 """What a client says first: whom it wants, in TLS or in HTTP, or neither.
 
-The bytes are kept, because they are forwarded once the destination is settled. What no server can act on may be
-forwarded before, and is forgotten then if there is much of it.
+The bytes are kept, because they are forwarded once the destination is settled, and are forgotten then. What no server can
+act on may be forwarded before, and is forgotten at once if there is much of it.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from belljar.wire.outcome import NEED_MORE, Fault, NeedMore, Refuse
 from belljar.wire.postgres import Prelude
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TlsClient:
     """The client speaks TLS."""
 
@@ -25,7 +25,7 @@ class TlsClient:
     """What stands behind the hello in what was received."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HttpClient:
     """The client speaks HTTP in plain text."""
 
@@ -33,7 +33,7 @@ class HttpClient:
     head: RequestHead | Http2Preface | Refuse
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OtherClient:
     """The client speaks something else, or nothing: it ended the stream first."""
 
@@ -50,6 +50,7 @@ class FirstBytesReader:
     def __init__(self) -> None:
         self._received = bytearray()
         self._passed = 0
+        self._line_ended = False
         self._prelude, self._line = Prelude(), LongLine()
         self._tls, self._http = ClientHelloParser(), RequestHeadParser()
         self._hello: ClientHello | NeedMore | Refuse = NEED_MORE
@@ -58,12 +59,15 @@ class FirstBytesReader:
     def feed(self, data: bytes) -> FirstBytes | None:
         """Take the next bytes, none for the end of the stream; return the answer once there is one."""
         self._received += data
+        self._line_ended = self._line_ended or b"\r" in data or b"\n" in data
         if not data:
             head = self._http.end()
             if not _is(head, Fault.NOT_HTTP):
                 return HttpClient(bytes(self._received), head)
             return OtherClient(bytes(self._received), ended=True)
         data = self._prelude.feed(data)
+        if self._prelude.refusal is not None:
+            return TlsClient(bytes(self._received), self._prelude.refusal, b"")
         if not data:
             return None
         if self._hello is NEED_MORE:
@@ -87,7 +91,7 @@ class FirstBytesReader:
         """
         if not self._prelude.ended:
             return True
-        return self._hello is not NEED_MORE and b"\r" not in self._received and b"\n" not in self._received
+        return self._hello is not NEED_MORE and not self._line_ended
 
     @property
     def names_nobody(self) -> bool:
@@ -111,7 +115,7 @@ class FirstBytesReader:
 async def read_first_bytes(client: Stream) -> FirstBytes:
     """Read until there is an answer, or it is clear that there will be none. Raises OSError."""
     reader = FirstBytesReader()
-    while (answer := reader.feed(await client.read())) is None:
+    while (answer := reader.feed(await client.read_to_keep())) is None:
         if reader.names_nobody:
             return OtherClient(reader.take(), ended=False)
     return answer

@@ -14,10 +14,12 @@ from belljar.gateway.door import Door
 from belljar.gateway.jar import Jar
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop, Task
+from belljar.gateway.metrics import CPU_SECONDS
 from belljar.gateway.pipes import Pipes
 from belljar.gateway.resolver import Resolver
 from belljar.gateway.settings import DEFAULTS, Settings
 from belljar.gateway.streams import Stream
+from belljar.gateway.turns import Owner
 from belljar.gateway.udp import UdpService
 from belljar.gateway.udpflow import Answers
 from belljar.gateway.upstreamproxy import check_enforceable
@@ -45,8 +47,11 @@ class Gateway:
         if jar.policy is not None:
             check_enforceable(jar.policy, self._settings)
         jar.descriptors = Share(self._budget)
-        door = Door(self._loop, jar, self._dialler, Pipes(jar.descriptors, jar.limits.buffered_bytes))
-        self._served[jar.id] = _Served(door, listeners, self._forward)
+        door = Door(self._loop, jar, self._dialler, Pipes(jar.descriptors, jar.buffers))
+        owner = Owner()
+        jar.observer.read_from(CPU_SECONDS, lambda: owner.used)
+        with self._loop.working_for(owner):
+            self._served[jar.id] = _Served(door, listeners, self._forward)
         jar.observer.sandbox_opened(jar.policy)
 
     def change_policy(self, sandbox: str, policy: CompiledPolicy) -> int:

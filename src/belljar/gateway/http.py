@@ -6,25 +6,29 @@ Every request on a connection is decided by itself, so the gateway has to know w
 `BodyReader` make sure that there is one way only to read that. The bytes are passed on as they are, but for a request
 that offers to switch to a protocol in which nothing can be checked any more (`rewriting`).
 
-A request is looked at only when the response before it is complete, so a denial can always be answered in its place.
-h11 follows the responses to find their ends. A response may come before the request is complete, so a request with
+A request is looked at only when the response before it is complete, so a denial can always be answered in its place;
+`ResponseReader` finds that end. A response may come before the request is complete, so a request with
 a body is sent by a task of its own. Between requests a server that hangs up ends the connection, as the client would
 see it without a gateway; and a client that ends its side while it waits is reported to the server.
+
+Between requests a client may be silent for ever, and so may both sides within a body. But a head or a line of which there
+is a part has to be complete before long. What is in our hands is accounted for: a part of a head is kept only while there
+is room, and of bodies, when there is none, a page at a time.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from socket import MSG_PEEK
 from typing import Final, TypeAlias
 
-import h11
-
 from belljar.gateway.denials import say_goodbye
+from belljar.gateway.door import Door
 from belljar.gateway.firstbytes import HttpClient
-from belljar.gateway.loop import Loop, Task
+from belljar.gateway.loop import Task, Timeout
 from belljar.gateway.relay import Relay
+from belljar.gateway.responses import ResponseReader
 from belljar.gateway.rewriting import offers_other_protocols, rewrite
-from belljar.gateway.streams import Stream
+from belljar.gateway.streams import CHUNK, Stream
 from belljar.wire.httpbody import BodyReader
 from belljar.wire.httpframing import NO_BODY
 from belljar.wire.httphead import Http2Preface, RequestHead, RequestHeadParser
@@ -32,14 +36,15 @@ from belljar.wire.outcome import NEED_MORE, Refuse
 
 AnyHead: TypeAlias = RequestHead | Http2Preface | Refuse
 
-_MAX_RESPONSE_HEAD: Final = 1 << 18
+_PAGE: Final = 4096
+_COPIES: Final = 2
 
 
 class HttpRelay:
     """A connection on which requests follow each other."""
 
-    def __init__(self, loop: Loop, relay: Relay, check: Callable[[AnyHead], None]) -> None:
-        self._loop, self._relay, self._check = loop, relay, check
+    def __init__(self, door: Door, relay: Relay, check: Callable[[AnyHead], None]) -> None:
+        self._loop, self._jar, self._relay, self._check = door.loop, door.jar, relay, check
         self._unread = b""
         """What the client has sent of what comes next."""
         self._passed = relay.up.bytes
@@ -51,7 +56,7 @@ class HttpRelay:
 
     async def run(self, first: HttpClient) -> None:
         """Serve requests until either side has had enough. Raises what `check` raises, and OSError."""
-        self._unread = first.received
+        self._unread, first.received = first.received, b""
         while (read := await self._next_head()) is not None:
             head, raw = read
             self._check(head)
@@ -61,31 +66,37 @@ class HttpRelay:
                 raw = rewrite(head, head.target, keep_alive=head.keep_alive)
             response = await self._exchange(head, raw)
             self._relay.client.watch.on_readable = None
-            if response.their_state is h11.SWITCHED_PROTOCOL:
+            if response.has_switched:
                 await self._switch()
                 return
-            if not (head.keep_alive and self._in_step and response.their_state is h11.DONE):
+            if not (head.keep_alive and self._in_step and response.keep_alive):
                 break
         self._relay.upstream.close()
         await say_goodbye(self._loop, self._relay.client, b"")
         self._relay.close()
 
     async def _next_head(self) -> tuple[AnyHead, bytes] | None:
-        """Read the next head, and return also its bytes; None at the end of the stream."""
+        """Read the next head, and return also its bytes; None at the end of the stream, or if it takes too long."""
         parser = RequestHeadParser()
-        answer = parser.feed(self._unread) if self._unread else NEED_MORE
-        while answer is NEED_MORE:
-            data = await self._next_bytes()
-            if not data:
-                return None
-            answer = parser.feed(data)
+        data = self._unread or await self._next_bytes()
+        answer = parser.feed(data) if data else NEED_MORE
+        if data and answer is NEED_MORE:
+            with suppress(TimeoutError), self._jar.handshake(), self._in_time():
+                while answer is NEED_MORE and (data := await self._next_bytes()):
+                    answer = parser.feed(data)
+        if answer is NEED_MORE:
+            return None
         self._unread = parser.trailing
         return answer, parser.received.removesuffix(self._unread)
+
+    def _in_time(self) -> Timeout:
+        """Raise TimeoutError if something that has begun takes too long."""
+        return self._loop.timeout(self._jar.limits.first_bytes_seconds)
 
     async def _next_bytes(self) -> bytes:
         """Read from the client, unless the server hangs up."""
         with self._server_is_watched() as server_is_there:
-            return await self._relay.client.read() if server_is_there else b""
+            return await self._relay.client.read_to_keep() if server_is_there else b""
 
     @contextmanager
     def _server_is_watched(self) -> Iterator[bool]:
@@ -97,7 +108,7 @@ class HttpRelay:
         finally:
             server.watch.on_readable = None
 
-    async def _exchange(self, head: RequestHead, raw: bytes) -> h11.Connection:
+    async def _exchange(self, head: RequestHead, raw: bytes) -> ResponseReader:
         """Pass on one request and its response; return what the response has led to."""
         if head.body == NO_BODY:
             await self._pass_on(raw)
@@ -106,7 +117,7 @@ class HttpRelay:
         sending = self._loop.spawn(self._pass_request(head, raw, self._loop.current))
         try:
             response = await self._pass_response(head)
-            if response.their_state is h11.DONE and not sending.done:
+            if response.keep_alive and not sending.done:
                 await self._finish_request(sending)
         finally:
             sending.cancel()
@@ -132,7 +143,7 @@ class HttpRelay:
                 await self._pass_on(raw + data[:own])
                 if body.ended or not self._in_step:
                     break
-                raw, data = b"", await self._more_of_the_body()
+                raw, data = b"", await self._more_of_the_body(body)
         except Exception as error:  # noqa: BLE001 - raised where the response is waited for
             if waiting is not None:
                 waiting.throw(error)
@@ -140,8 +151,10 @@ class HttpRelay:
         self._unread = data[own:]
         self._watch_waiting_client()
 
-    async def _more_of_the_body(self) -> bytes:
-        data = await self._relay.client.read()
+    async def _more_of_the_body(self, body: BodyReader) -> bytes:
+        self._let_go()
+        with self._in_time() if body.within_line else nullcontext():
+            data = await self._relay.client.read(self._piece())
         if not data:
             raise ConnectionResetError("the request breaks off")
         return data
@@ -151,9 +164,21 @@ class HttpRelay:
         passed, self._passed = self._passed, 0
         self._relay.up.bytes += len(data) - passed
         try:
-            await self._relay.upstream.write(data[passed:])
+            with self._jar.buffers.holding(_COPIES * len(data)):
+                await self._relay.upstream.write(data[passed:])
         except OSError:
             self._in_step = False
+
+    def _piece(self) -> int:
+        """Return how much of a body may be read at once."""
+        return CHUNK if self._jar.buffers.has_room(_COPIES * CHUNK) else _PAGE
+
+    def _let_go(self) -> None:
+        """Take note that nothing is kept of what the client has said, but for what comes next."""
+        kept = self._relay.client.kept
+        if kept is not None:
+            kept.let_go()
+            kept.keep(self._unread)
 
     def _watch_waiting_client(self) -> None:
         """Look after a client that waits: it may have gone, or have ended its side, which is passed on."""
@@ -173,31 +198,22 @@ class HttpRelay:
             client.watch.on_readable = None
             self._relay.upstream.end()
 
-    async def _pass_response(self, head: RequestHead) -> h11.Connection:
-        response = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_RESPONSE_HEAD)
-        # Just what the reading of a response depends on; how the request's own body ends does not.
-        headers = [(b"host", b"-")]
-        if head.upgrade is not None and not offers_other_protocols(head):
-            headers += [(b"connection", b"upgrade"), (b"upgrade", head.upgrade)]
-        response.send(h11.Request(method=head.method, target="/", headers=headers))
-        response.send(h11.EndOfMessage())
-        ended = False
-        while not ended:
-            data = await self._relay.upstream.read()
-            ended = _follow(response, data)
-            if ended and response.their_state is not h11.SWITCHED_PROTOCOL:
-                data = self._without_surplus(data, response.trailing_data[0])
+    async def _pass_response(self, head: RequestHead) -> ResponseReader:
+        response = ResponseReader(head, head.upgrade if not offers_other_protocols(head) else None)
+        self._let_go()
+        while not response.ended:
+            with self._in_time() if response.within_line else nullcontext():
+                data = await self._relay.upstream.read(self._piece())
+            own = response.feed(data)
+            if own < len(data):
+                self._in_step = False  # what a server says unasked, the client would take for its next answer
+                data = data[:own]
             self.is_answering = True
-            await self._relay.client.write(data)
+            with self._jar.buffers.holding(_COPIES * len(data)):
+                await self._relay.client.write(data)
             self._relay.down.bytes += len(data)
         self.is_answering = False
         return response
-
-    def _without_surplus(self, data: bytes, surplus: bytes) -> bytes:
-        """Drop what a server says unasked, which the client would take for the answer to its next request."""
-        if surplus:
-            self._in_step = False
-        return data.removesuffix(surplus)
 
     async def _switch(self) -> None:
         """Leave the connection to a protocol that both sides have agreed on."""
@@ -215,17 +231,3 @@ def _has_something(stream: Stream) -> bool:
     except OSError:
         return True
     return True
-
-
-def _follow(response: h11.Connection, data: bytes) -> bool:
-    """Show the next bytes of a response to h11; tell whether it has ended. Raises ConnectionResetError."""
-    try:
-        response.receive_data(data)
-        while True:
-            event = response.next_event()
-            if isinstance(event, h11.EndOfMessage | h11.ConnectionClosed) or event is h11.PAUSED:
-                return True
-            if event is h11.NEED_DATA:
-                return False
-    except h11.RemoteProtocolError as error:
-        raise ConnectionResetError(f"not HTTP: {error}") from None

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
-from belljar.gateway.budget import Budget, Share
+from belljar.gateway.budget import Budget, Buffers, Share
 from belljar.gateway.events import Limit
 from belljar.gateway.loop import Task
-from belljar.gateway.metrics import FLOWS_LIVE, VIRTUAL_NAMES
+from belljar.gateway.metrics import BUFFERED, FLOWS_LIVE, VIRTUAL_NAMES
 from belljar.gateway.observing import Observer
 from belljar.gateway.virtual import VirtualNames
 from belljar.gateway.wildcards import WildcardBudget
@@ -16,6 +16,8 @@ from belljar.policy import CompiledPolicy, Flow, Verdict, decide
 
 _DESCRIPTORS_PER_CONNECTION: Final = 2
 _REMEMBERED_VERDICTS: Final = 1024
+_COPIES: Final = 3  # of what a client has said: as received, in the parser, and as a message
+_ALWAYS: Final = _COPIES << 12  # a page is kept for every connection, as one is relayed
 _MORE_TO_DIAL: Final = 1  # questions to a name server, and attempts to connect, come in pairs
 
 
@@ -31,7 +33,8 @@ class Limits:
     """How long a client may take to say whom it wants, where that has to be known."""
 
     buffered_bytes: int = 64 << 20
-    """How much may be on its way between connections, before they have to make do with a page each."""
+    """How much may be held of what is on its way, before connections have to make do with a page each, and before what
+    is not complete is refused."""
 
     dial_seconds: float = 15.0
     udp_flows: int = 1024
@@ -99,6 +102,7 @@ class Jar:
     handshakes: int = 0
     udp_waiting_bytes: int = 0
     descriptors: Share = field(default_factory=lambda: Share(Budget()))
+    buffers: Buffers = field(init=False)
     wildcards: WildcardBudget = field(init=False)
     _verdicts: dict[Flow, Verdict] = field(default_factory=dict)
     """What the policy has said so far: a connection asks several times, and there are many to the same destination."""
@@ -106,7 +110,9 @@ class Jar:
     _verdicts_by: CompiledPolicy | None = None
 
     def __post_init__(self) -> None:
+        self.buffers = Buffers(self.limits.buffered_bytes)
         self.wildcards = WildcardBudget(self.limits.names_under_wildcard)
+        self.observer.read_from(BUFFERED, lambda: self.buffers.held)
         self.observer.read_from(FLOWS_LIVE, lambda: len(self.flows))
         self.observer.read_from(VIRTUAL_NAMES, lambda: len(self.names))
 
@@ -136,6 +142,10 @@ class Jar:
     def dialling(self) -> "_Dialling":
         """Account for what it takes to make a connection, for the length of a block. Raises LimitError."""
         return _Dialling(self)
+
+    def unfinished(self) -> "Unfinished":
+        """Account for what is kept of a client's words until they are complete."""
+        return Unfinished(self)
 
     def decide(self, flow: Flow) -> Verdict:
         """Decide a flow by the policy of this moment."""
@@ -205,6 +215,31 @@ class _Handshake:
 
     def __exit__(self, *_: object) -> None:
         self._jar.handshakes -= 1
+
+
+class Unfinished:
+    """What is kept of a client's words because they are not complete, or because nobody has taken them yet."""
+
+    __slots__ = ("_held", "_jar")
+
+    def __init__(self, jar: Jar) -> None:
+        self._jar = jar
+        self._held = 0
+
+    def keep(self, data: bytes) -> bytes:
+        """Account for some more bytes, and return them. Raises LimitError if that is too much."""
+        size, buffers = _COPIES * len(data), self._jar.buffers
+        if self._held + size > _ALWAYS and not buffers.has_room(size):
+            self._jar.refuse("buffered_bytes")
+            raise LimitError("too much that is not complete")
+        buffers.held += size
+        self._held += size
+        return data
+
+    def let_go(self) -> None:
+        """Take note that nothing is kept any more."""
+        self._jar.buffers.held -= self._held
+        self._held = 0
 
 
 class _Dialling:

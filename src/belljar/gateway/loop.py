@@ -16,26 +16,33 @@ A coroutine runs as a Task until it waits. A task can be cancelled: Cancelled is
 the same with TimeoutError. The loop is not for threads, with one exception: `call_from_thread`.
 
 One loop serves many who must not suffer from each other. What a call raises, or a task that nobody waits for, goes to
-`on_crash`, and the loop goes on.
+`on_crash`, and the loop goes on. Whatever is done has an owner (`turns`), who is inherited: tasks, timers and watches are
+those of whoever makes them. The gateway's own are called as soon as they are due; those of the others wait for their
+owner's turn, which ends when its slice of time is over. No call can be interrupted, so one that has much to do looks at
+the clock, and gives way at `slice_ends`.
 """
 
 import os
 import select
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
 from functools import partial
+from math import inf
 from pathlib import Path
 from types import coroutine
 from typing import Any, Final, Protocol
 
 from belljar.gateway.timers import Timer, Timers
+from belljar.gateway.turns import Line, Owner
 
 _BOTH: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 _READ: Final = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 _WRITE: Final = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR
 _ERROR: Final = select.EPOLLERR
-_MAX_EVENTS: Final = 256
+_MAX_EVENTS: Final = 1024  # so many that nobody's are far behind those of somebody who causes them without end
+_MAX_CALLS: Final = 256  # in a slice, even if time should stand still
 
 
 class HasFileno(Protocol):
@@ -51,13 +58,30 @@ class Cancelled(BaseException):
 class Watch:
     """Who is to be called when a descriptor is ready."""
 
-    __slots__ = ("on_error", "on_readable", "on_writable")
+    __slots__ = ("events", "on_error", "on_readable", "on_writable", "owner")
 
-    def __init__(self) -> None:
+    def __init__(self, owner: Owner) -> None:
+        self.owner = owner
+        self.events = 0
+        """What has happened, and waits for the owner's turn."""
         self.on_readable: Callable[[], None] | None = None
         self.on_writable: Callable[[], None] | None = None
         self.on_error: Callable[[], None] | None = None
         """Called after the others when the connection is broken: they may be waiting for something else."""
+
+    def tell(self) -> None:
+        """Call whoever is to be called, all of them, even if one fails."""
+        events, self.events = self.events, 0
+        try:
+            if events & _READ and self.on_readable is not None:
+                self.on_readable()
+        finally:
+            try:
+                if events & _WRITE and self.on_writable is not None:
+                    self.on_writable()
+            finally:
+                if events & _ERROR and self.on_error is not None:
+                    self.on_error()
 
     def stop_reading(self) -> None:
         """Let nobody be called when there is something to read."""
@@ -71,10 +95,11 @@ class Watch:
 class Task:
     """A coroutine on its way."""
 
-    __slots__ = ("_coroutine", "_has_begun", "_loop", "_on_done", "_unwait", "done", "error", "result")
+    __slots__ = ("_coroutine", "_has_begun", "_loop", "_on_done", "_unwait", "done", "error", "owner", "result")
 
     def __init__(self, loop: "Loop", work: Coroutine[Any, Any, Any]) -> None:
         self._loop = loop
+        self.owner = loop.owner
         self._coroutine = work
         self._has_begun = False
         self._unwait: Callable[[], None] | None = None
@@ -94,7 +119,7 @@ class Task:
             self._finish(None, error)
         elif not self.done:
             self._stop_waiting()
-            self._loop.call_soon(lambda: self.throw_now(error))
+            self._loop.call_soon_for(self.owner, lambda: self.throw_now(error))
 
     def when_done(self, call: Callable[[], None]) -> Callable[[], None]:
         """Have something called at the end; return what calls that off."""
@@ -102,9 +127,15 @@ class Task:
         return lambda: self._on_done.remove(call) if call in self._on_done else None
 
     def wake(self) -> None:
-        """Go on after a wait."""
-        self._stop_waiting()
-        self._step(None)
+        """Go on after a wait: at once, or in the owner's next turn if this is somebody else's."""
+        unwait = self._unwait
+        if unwait is not None:
+            self._unwait = None
+            unwait()
+        if self.owner is self._loop.owner:
+            self._step(None)
+        else:
+            self._loop.call_soon_for(self.owner, partial(self._step, None))
 
     def throw_now(self, error: BaseException) -> None:
         """Raise an error in the task where it waits, at once; not for use inside of a task."""
@@ -170,14 +201,38 @@ class Loop:
         self.clock = clock
         self.current: Task | None = None
         self.on_crash: Callable[[BaseException], None] = partial(log_bug, "a bug in the gateway")
+        self._itself = Owner()
+        self._itself.in_line = True  # ahead of the line, that is
+        self.owner = self._itself
+        """Whose turn it is."""
+        self.slice_ends = inf
+        """When whoever is called now should leave the rest for later, on the loop's clock."""
+        self._line = Line()
         self._epoll = select.epoll()
         self._watches: dict[int, Watch] = {}
-        self._soon: deque[Callable[[], None]] = deque()
         self._from_threads: deque[Callable[[], None]] = deque()
         self._timers = Timers()
         self._running = False
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._watch_fd(self._wakeup).on_readable = self._drain_wakeup
+
+    # Owners.
+
+    @contextmanager
+    def working_for(self, owner: Owner) -> Iterator[None]:
+        """Have whatever is made in a block belong to an owner."""
+        before, self.owner = self.owner, owner
+        try:
+            yield
+        finally:
+            self.owner = before
+
+    async def give_way(self) -> None:
+        """Go on in the owner's next turn, behind whatever else it has to do."""
+        task = self._current()
+        again = Timer(task.wake, task.owner)
+        self.call_soon_for(task.owner, again.run)
+        await _suspend(again.cancel)
 
     # Descriptors.
 
@@ -204,7 +259,7 @@ class Loop:
 
     def _watch_fd(self, fd: int) -> Watch:
         self._epoll.register(fd, _BOTH)
-        watch = self._watches[fd] = Watch()
+        watch = self._watches[fd] = Watch(self.owner)
         return watch
 
     @coroutine
@@ -224,12 +279,18 @@ class Loop:
     def spawn(self, work: Coroutine[Any, Any, Any]) -> Task:
         """Start a task; it runs from the next turn of the loop."""
         task = Task(self, work)
-        self._soon.append(task.wake)
+        self.call_soon_for(task.owner, task.wake)
         return task
 
     def call_soon(self, call: Callable[[], None]) -> None:
         """Call something in the next turn."""
-        self._soon.append(call)
+        self.call_soon_for(self.owner, call)
+
+    def call_soon_for(self, owner: Owner, call: Callable[[], None]) -> None:
+        """Call something in an owner's next turn."""
+        owner.calls.append(call)
+        if not owner.in_line:
+            self._line.join(owner)
 
     def call_from_thread(self, call: Callable[[], None]) -> None:
         """Call something in the next turn; the one method that other threads may use."""
@@ -238,7 +299,7 @@ class Loop:
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
         """Call something after some time."""
-        return self._timers.add(self.clock() + seconds, call)
+        return self._timers.add(self.clock() + seconds, call, self.owner)
 
     async def sleep(self, seconds: float) -> None:
         """Wait for some time."""
@@ -279,20 +340,52 @@ class Loop:
         self._running = False
 
     def turn(self) -> None:
-        """Do what is due, then wait for what comes next."""
-        for _ in range(len(self._soon)):
-            self._call(self._soon.popleft())
+        """Do what is due for the gateway itself and one slice of what is due for others, then see what comes next."""
+        calls = self._itself.calls
+        for _ in range(len(calls)):
+            self._call(calls.popleft())
+        if self._line:
+            self._serve()
         for fd, events in self._epoll.poll(self._patience(), _MAX_EVENTS):
             watch = self._watches.get(fd)
             if watch is None:
                 continue
-            if events & _READ and watch.on_readable is not None:
-                self._call(watch.on_readable)
-            if events & _WRITE and watch.on_writable is not None:
-                self._call(watch.on_writable)
-            if events & _ERROR and watch.on_error is not None:
-                self._call(watch.on_error)
-        self._run_timers()
+            owner = watch.owner
+            if owner is self._itself:
+                watch.events = events
+                self._call(watch.tell)
+                continue
+            if not watch.events:
+                owner.calls.append(watch.tell)
+                if not owner.in_line:
+                    self._line.join(owner)
+            watch.events |= events
+        for timer in self._timers.take_due(self.clock()):
+            if timer.owner is self._itself:
+                self._call(timer.run)
+            else:
+                self.call_soon_for(timer.owner, timer.run)
+
+    def _serve(self) -> None:
+        """Do what the owner has to do whose turn it is, until its slice is over."""
+        self.owner = owner = self._line.next()
+        calls, clock = owner.calls, self.clock
+        began = now = clock()
+        self.slice_ends = ends = began + owner.credit
+        for _ in range(_MAX_CALLS):
+            try:
+                calls.popleft()()
+            except Exception as error:  # noqa: BLE001 - the others go on
+                self.on_crash(error)
+            now = clock()
+            if not calls or now >= ends:
+                break
+        self.owner, self.slice_ends = self._itself, inf
+        owner.used += now - began
+        owner.credit -= now - began
+        owner.in_line = False
+        if calls:
+            self._line.join(owner)
 
     def close(self) -> None:
         """Release the loop's own descriptors."""
@@ -306,20 +399,14 @@ class Loop:
             self.on_crash(error)
 
     def _patience(self) -> float:
-        if self._soon or self._from_threads or not self._running:
+        if self._itself.calls or self._line or self._from_threads or not self._running:
             return 0.0
         return self._timers.seconds_to_next(self.clock())
-
-    def _run_timers(self) -> None:
-        for timer in self._timers.take_due(self.clock()):
-            if timer.call is not None:
-                call, timer.call = timer.call, None
-                self._call(call)
 
     def _drain_wakeup(self) -> None:
         os.eventfd_read(self._wakeup)
         while self._from_threads:
-            self._soon.append(self._from_threads.popleft())
+            self._itself.calls.append(self._from_threads.popleft())
 
 
 def log_bug(what: str, error: BaseException) -> None:

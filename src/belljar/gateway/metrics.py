@@ -39,6 +39,10 @@ DNS_DENIED: Final = Metric("belljar_dns_denied_total", "counter", "Questions tha
 VIRTUAL_NAMES: Final = Metric("belljar_virtual_names", "gauge", "Names that have virtual addresses.")
 LIMITS: Final = Metric("belljar_limits_reached_total", "counter", "Refusals because of a limit.", ("limit",))
 BUGS: Final = Metric("belljar_bugs_total", "counter", "Connections that were reset because of a bug in Belljar.")
+CPU_SECONDS: Final = Metric(
+    "belljar_cpu_seconds_total", "counter", "Time that the gateway's thread has spent for the sandbox."
+)
+BUFFERED: Final = Metric("belljar_buffered_bytes", "gauge", "Memory that the gateway holds for what is on its way.")
 GENERATION: Final = Metric("belljar_policy_generation", "gauge", "The generation of the policy in force.")
 AUDIT_LOST: Final = Metric("belljar_audit_lost_total", "counter", "Audit lines that were not written.", ("cause",))
 
@@ -54,6 +58,8 @@ METRICS: Final = (
     VIRTUAL_NAMES,
     LIMITS,
     BUGS,
+    CPU_SECONDS,
+    BUFFERED,
     GENERATION,
     AUDIT_LOST,
 )

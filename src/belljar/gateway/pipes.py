@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from belljar.gateway.budget import Share
+from belljar.gateway.budget import Buffers, Share
 
 PIPE_BYTES: Final = 1 << 18
 SMALL_PIPE_BYTES: Final = 1 << 12
@@ -31,20 +31,20 @@ class Pipe(NamedTuple):
 class Pipes:
     """The pipes of one sandbox."""
 
-    def __init__(self, share: Share, buffered_bytes: int) -> None:
+    def __init__(self, share: Share, buffers: Buffers) -> None:
         self._share = share
-        self._left = buffered_bytes
+        self._buffers = buffers
         self._free: list[Pipe] = []
 
     def borrow(self) -> Pipe:
         """Return an empty pipe. Raises NoPipeError."""
-        pipe = self._free.pop() if self._free and self._left >= PIPE_BYTES else self._make()
-        self._left -= pipe.size
+        pipe = self._free.pop() if self._free and self._buffers.has_room(PIPE_BYTES) else self._make()
+        self._buffers.held += pipe.size
         return pipe
 
     def give_back(self, pipe: Pipe, *, empty: bool) -> None:
         """Take a pipe back; one that still holds bytes is closed, lest they turn up in another connection."""
-        self._left += pipe.size
+        self._buffers.held -= pipe.size
         if empty and pipe.size == PIPE_BYTES and len(self._free) < _POOL:
             self._free.append(pipe)
         else:
@@ -56,7 +56,7 @@ class Pipes:
             self._close(self._free.pop())
 
     def _make(self) -> Pipe:
-        size = PIPE_BYTES if self._left >= PIPE_BYTES else SMALL_PIPE_BYTES
+        size = PIPE_BYTES if self._buffers.has_room(PIPE_BYTES) else SMALL_PIPE_BYTES
         if not self._share.take(2):
             raise NoPipeError
         try:

@@ -81,7 +81,7 @@ async def _http_request(client: Stream) -> tuple[RequestHead | Refuse, bytes]:
 
 
 async def _some(client: Stream) -> bytes:
-    data = await client.read()
+    data = await client.read_to_keep()
     if not data:
         raise ConnectionResetError("the client has gone")
     return data

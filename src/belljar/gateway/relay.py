@@ -21,7 +21,7 @@ from belljar.gateway.loop import Loop
 from belljar.gateway.pipes import PIPE_BYTES, NoPipeError, Pipe, Pipes
 from belljar.gateway.streams import Stream
 
-_ROUNDS: Final = 8  # before others get a turn
+_ROUNDS: Final = 8  # before the sandbox's other connections get a turn
 _FLAGS: Final = os.SPLICE_F_NONBLOCK | os.SPLICE_F_MOVE
 _NO_PIPE_SECONDS: Final = 0.05
 
@@ -59,6 +59,8 @@ class Pump:
                 if not self._fill():
                     return
                 self._empty()
+                if self._relay.loop.clock() >= self._relay.loop.slice_ends:
+                    break
         except BlockingIOError:
             self._wait()
         except NoPipeError:

@@ -22,14 +22,14 @@ async def server_asks_for_retry(loop: Loop, upstream: Stream) -> bool:
     return answer is True
 
 
-async def read_second_hello(client: Stream, first: TlsClient) -> TlsClient:
-    """Read what a client says when it was asked for another hello. Raises OSError."""
-    parser, received = RetriedHelloParser(), first.trailing
-    answer = parser.feed(received)
+async def read_second_hello(client: Stream, behind: bytes) -> TlsClient:
+    """Read what a client says when it was asked for another hello, from what stands behind its first. Raises OSError."""
+    parser, received = RetriedHelloParser(), bytearray(behind)
+    answer = parser.feed(behind)
     while answer is NEED_MORE:
-        data = await client.read()
+        data = await client.read_to_keep()
         if not data:
             raise ConnectionResetError("the client does not repeat its hello")
         received += data
         answer = parser.feed(data)
-    return TlsClient(received, answer, b"")
+    return TlsClient(bytes(received), answer, b"")

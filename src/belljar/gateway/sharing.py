@@ -1,13 +1,15 @@
 """Work that several callers want at the same time is done once, for all of them.
 
 The work is a task of its own, so a caller that is cancelled leaves the others undisturbed; when the last one has left,
-the work is cancelled, too.
+the work is cancelled, too. It is shared among callers with the same owner: nobody waits for what is done in the turns of
+somebody else, who may have much to do.
 """
 
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
 from belljar.gateway.loop import Loop, Task
+from belljar.gateway.turns import Owner
 
 T = TypeVar("T")
 
@@ -17,26 +19,26 @@ class Shared(Generic[T]):
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        self._jobs: dict[str, _Job] = {}
+        self._jobs: dict[tuple[Owner, str], _Job] = {}
 
     def __len__(self) -> int:
         return len(self._jobs)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._jobs
+        return (self._loop.owner, key) in self._jobs
 
     async def do(self, key: str, work: Callable[[str], Coroutine[Any, Any, T]]) -> T:
         """Return what the work for this key comes to, which is begun unless it is in progress; or raise its error."""
-        job = self._jobs.get(key) or self._begin(key, work)
+        job = self._jobs.get((self._loop.owner, key)) or self._begin(self._loop.owner, key, work)
         await self._loop.wait_for(job.join)
         if job.task.error is not None:
             raise job.task.error
         result: T = job.task.result
         return result
 
-    def _begin(self, key: str, work: Callable[[str], Coroutine[Any, Any, T]]) -> "_Job":
+    def _begin(self, owner: Owner, key: str, work: Callable[[str], Coroutine[Any, Any, T]]) -> "_Job":
         # The job is forgotten as soon as it is over or abandoned, so that nobody joins it then.
-        job = self._jobs[key] = _Job(self._loop.spawn(work(key)), lambda: self._jobs.pop(key))
+        job = self._jobs[owner, key] = _Job(self._loop.spawn(work(key)), lambda: self._jobs.pop((owner, key)))
         return job
 
 

@@ -5,7 +5,7 @@ import os
 import socket
 import struct
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from belljar.gateway.loop import Loop
 from belljar.names import Address
@@ -23,10 +23,20 @@ _KEEPALIVE: Final = (
 """A peer that is gone without a word is found out after two minutes. One that is merely idle may be so for ever."""
 
 
+class Keeping(Protocol):
+    """Somebody who accounts for bytes that stay in memory."""
+
+    def keep(self, data: bytes) -> bytes:
+        """Account for some more, and return them. Raises OSError."""
+
+    def let_go(self) -> None:
+        """Take note that none is kept any more."""
+
+
 class Stream:
     """A connected TCP socket that belongs to a loop."""
 
-    __slots__ = ("_loop", "_unread", "descriptor", "on_close", "socket", "watch")
+    __slots__ = ("_loop", "_unread", "descriptor", "kept", "on_close", "socket", "watch")
 
     def __init__(self, loop: Loop, connected: socket.socket) -> None:
         self._loop = loop
@@ -35,6 +45,8 @@ class Stream:
         """-1 when closed."""
         self.watch = loop.watch(connected)
         self.on_close: Callable[[], None] | None = None
+        self.kept: Keeping | None = None
+        """Where bytes are accounted for that were read and stay in memory; without one, they are not."""
         self._unread = b""
 
     def fileno(self) -> int:
@@ -42,10 +54,23 @@ class Stream:
         return self.descriptor
 
     async def read(self, size: int = CHUNK) -> bytes:
-        """Return what has arrived, at least a byte; nothing at the end of the stream."""
+        """Return what has arrived, at least a byte; nothing at the end of the stream.
+
+        Whoever always has something to read gives way to others here.
+        """
+        if self._loop.clock() >= self._loop.slice_ends:
+            await self._loop.give_way()
         while (data := self.read_now(size)) is None:
             await self._loop.readable(self.watch)
         return data
+
+    async def read_to_keep(self) -> bytes:
+        """Return what has arrived, as `read` does, and account for it until it is let go, or the stream is closed.
+
+        Raises OSError if that is too much.
+        """
+        data = await self.read()
+        return data if self.kept is None else self.kept.keep(data)
 
     def read_now(self, size: int = CHUNK) -> bytes | None:
         """Return what has arrived, as `read` does, but do not wait for it: None if there is nothing yet."""
@@ -92,6 +117,8 @@ class Stream:
             self._loop.forget(self.descriptor)
             self.descriptor = -1
             self.socket.close()
+            if self.kept is not None:
+                self.kept.let_go()
             if self.on_close is not None:
                 self.on_close()
 

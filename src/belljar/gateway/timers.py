@@ -5,16 +5,25 @@ from collections.abc import Callable
 from itertools import count
 from typing import Final
 
+from belljar.gateway.turns import Owner
+
 _FEW: Final = 1024
 
 
 class Timer:
     """A call in the future, which can be called off."""
 
-    __slots__ = ("call",)
+    __slots__ = ("call", "owner")
 
-    def __init__(self, call: Callable[[], None]) -> None:
+    def __init__(self, call: Callable[[], None], owner: Owner) -> None:
         self.call: Callable[[], None] | None = call
+        self.owner = owner
+
+    def run(self) -> None:
+        """Make the call, unless it was called off."""
+        if self.call is not None:
+            call, self.call = self.call, None
+            call()
 
     def cancel(self) -> None:
         """Call it off."""
@@ -33,11 +42,11 @@ class Timers:
         """How many have not been called off."""
         return sum(timer.call is not None for _, _, timer in self._heap)
 
-    def add(self, when: float, call: Callable[[], None]) -> Timer:
+    def add(self, when: float, call: Callable[[], None], owner: Owner) -> Timer:
         """Have something called at some time."""
         if len(self._heap) > self._many:
             self._drop_cancelled()
-        timer = Timer(call)
+        timer = Timer(call, owner)
         heapq.heappush(self._heap, (when, next(self._numbers), timer))
         return timer
 

@@ -21,7 +21,7 @@ from typing import Final
 from belljar.gateway.door import Door
 from belljar.gateway.loop import Task
 from belljar.gateway.origin import Endpoint, own_address
-from belljar.gateway.udpflow import BATCH, MAX_DATAGRAM, Answers, UdpFlow
+from belljar.gateway.udpflow import MAX_DATAGRAM, Answers, UdpFlow
 from belljar.linux import transparent
 from belljar.policy import Flow, Protocol, Verdict, to_address, to_name
 
@@ -63,14 +63,14 @@ class UdpService:
         watch, itself = loop.watch(listener), own_address(listener)
         while True:
             try:
-                for _ in range(BATCH):
-                    data, ancillary, _, peer = listener.recvmsg(MAX_DATAGRAM, transparent.ANCILLARY_BYTES)
-                    asked = Endpoint(*transparent.destination(ancillary))
-                    if asked == itself:
-                        self._door.jar.observer.limit_reached("direct_dial")
-                    else:
-                        self._take(Endpoint(ip_address(peer[0]), peer[1]), asked, data)
-                await loop.sleep(0)
+                data, ancillary, _, peer = listener.recvmsg(MAX_DATAGRAM, transparent.ANCILLARY_BYTES)
+                asked = Endpoint(*transparent.destination(ancillary))
+                if asked == itself:
+                    self._door.jar.observer.limit_reached("direct_dial")
+                else:
+                    self._take(Endpoint(ip_address(peer[0]), peer[1]), asked, data)
+                if loop.clock() >= loop.slice_ends:
+                    await loop.give_way()
             except BlockingIOError:
                 await loop.readable(watch)
             except OSError:  # the kernel has no memory to spare, say

@@ -30,9 +30,7 @@ ANSWERED_SECONDS: Final = 120.0
 UNANSWERED_SECONDS: Final = 30.0
 """The same for one that nothing ever came back on."""
 
-BATCH: Final = 32
-"""How many datagrams are passed on before others get a turn."""
-
+_BATCH: Final = 32  # datagrams that are passed on before the sandbox's other flows get a turn
 MAX_DATAGRAM: Final = 65535
 
 _OVERHEAD: Final = 64  # of an object in memory: empty datagrams are not for free
@@ -135,7 +133,9 @@ class UdpFlow:
     def _receive(self) -> None:
         if self._ended or self._upstream is None:
             return
-        for _ in range(BATCH):
+        for _ in range(_BATCH):
+            if self._door.loop.clock() >= self._door.loop.slice_ends:
+                break
             try:
                 data = self._upstream.recv(MAX_DATAGRAM)
             except BlockingIOError:

@@ -35,6 +35,9 @@ from belljar.wire.outcome import NEED_MORE, Fault, NeedMore, Refuse
 MAX_HELLO: Final = 65536
 """The most bytes on the wire, record headers included, that a hello may take."""
 
+MAX_RECORDS: Final = 256
+"""The most records that a hello may take. Clients send one, those that hide it from filters a handful."""
+
 _OPENING: Final = 6  # a record's header and the type of the first message in it: enough to know TLS by
 _TLS_OF_SOME_KIND: Final = re.compile(rb"[\x14-\x18]\x03|\x16.{4}\x01|\x15..\x00\x02", re.DOTALL)
 _RECORD_TYPES: Final = range(0x14, 0x19)
@@ -45,6 +48,7 @@ _CLIENT_HELLO: Final = 1
 _VERSION_AND_RANDOM: Final = 2 + 32
 _MAX_SESSION_ID: Final = 32
 
+_MAX_ENTRIES: Final = 1024  # of extensions, and of application protocols: clients send some dozens
 _SERVER_NAME: Final = 0x0000
 _ALPN: Final = 0x0010
 _ECH: Final = 0xFE0D
@@ -72,12 +76,13 @@ class ClientHello:
 class ClientHelloParser:
     """Reads one ClientHello from the start of a stream."""
 
-    __slots__ = ("_answer", "_message", "_position", "_received", "_record_left")
+    __slots__ = ("_answer", "_message", "_position", "_received", "_record_left", "_records")
 
     def __init__(self) -> None:
         self._received = bytearray()
         self._position = 0  # of the next byte in _received to read
         self._record_left = 0  # payload bytes of the current record still to read
+        self._records = 0
         self._message = bytearray()
         self._answer: ClientHello | NeedMore | Refuse = NEED_MORE
 
@@ -121,6 +126,9 @@ class ClientHelloParser:
         if not 0 < self._record_left <= _MAX_RECORD:
             raise _malformed("a record is empty or longer than 16384 bytes")
         self._position += _RECORD_HEADER
+        self._records += 1
+        if self._records > MAX_RECORDS:
+            raise _RefusedError(Fault.TOO_LARGE, f"the ClientHello takes more than {MAX_RECORDS} records")
         return True
 
     def _open_odd_record(self) -> bool:
@@ -206,6 +214,8 @@ def _read_extensions(block: bytes) -> dict[int, bytes]:
         kind, size = _unpack_extension_header(block, at)
         if kind in extensions:
             raise _malformed("an extension is there twice")
+        if len(extensions) == _MAX_ENTRIES:
+            raise _RefusedError(Fault.TOO_LARGE, f"the ClientHello has more than {_MAX_ENTRIES} extensions")
         at += _EXTENSION_HEADER
         extensions[kind] = block[at : at + size]
         at += size
@@ -242,6 +252,8 @@ def _read_alpn(extension: bytes) -> tuple[bytes, ...]:
         start = at + 1
         at = start + names[at]
         protocols.append(names[start:at])
+        if len(protocols) > _MAX_ENTRIES:
+            raise _RefusedError(Fault.TOO_LARGE, f"the client offers more than {_MAX_ENTRIES} application protocols")
     if at != end:
         raise _malformed("the application protocols do not fill their list exactly")
     if b"" in protocols:

@@ -7,6 +7,7 @@ from belljar.wire.dnsquestion import MAX_QUERY
 from belljar.wire.outcome import Fault, Refuse
 
 _PREFIX: Final = 2
+_SMALLEST: Final = HEADER.size
 
 
 def frame(message: bytes) -> bytes:
@@ -22,10 +23,11 @@ class DnsFrames:
     ever kept.
     """
 
-    __slots__ = ("_buffer", "_refused")
+    __slots__ = ("_buffer", "_refused", "_wanted")
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self._wanted = _PREFIX  # how many bytes it takes to go on
         self._refused = False
 
     def feed(self, data: bytes) -> list[bytes | Refuse]:
@@ -33,19 +35,21 @@ class DnsFrames:
         found: list[bytes | Refuse] = []
         if self._refused:
             return found
-        buffer = self._buffer
-        buffer += data
-        start = 0
-        while len(buffer) - start >= _PREFIX:
-            body = start + _PREFIX
-            length = int.from_bytes(buffer[start:body], "big")
-            if not HEADER.size <= length <= MAX_QUERY:
+        self._buffer += data
+        if len(self._buffer) < self._wanted:
+            return found
+        stream, start, end = bytes(self._buffer), 0, len(self._buffer)
+        self._wanted = _PREFIX
+        while end - start >= _PREFIX:
+            length = stream[start] << 8 | stream[start + 1]
+            if not _SMALLEST <= length <= MAX_QUERY:
                 return [*found, self._refuse(length)]
-            if len(buffer) < body + length:
+            body, start = start + _PREFIX, start + _PREFIX + length
+            if end < start:
+                self._wanted, start = _PREFIX + length, body - _PREFIX
                 break
-            start = body + length
-            found.append(bytes(buffer[body:start]))
-        del buffer[:start]
+            found.append(stream[body:start])
+        del self._buffer[:start]
         return found
 
     def _refuse(self, length: int) -> Refuse:

@@ -37,6 +37,7 @@ from belljar.wire.outcome import Fault, Refuse
 MAX_QUERY: Final = 4096
 """The most bytes a query may have; with every option that clients send, real ones have a few hundred."""
 
+_MAX_OPTIONS: Final = 64  # of EDNS; real queries have a handful
 _NOT_A_QUERY: Final = Flag.QR | Flag.OPCODE
 _HEADER_SIZE: Final = HEADER.size
 _unpack_header = HEADER.unpack_from
@@ -207,9 +208,13 @@ def _read_edns(message: bytes, position: int, size: int) -> Edns:
 
 def _check_options(message: bytes, position: int, size: int) -> None:
     """Step from option to option (cookies, padding, a client's subnet); none of them means anything here."""
-    while position + OPTION.size <= size:
+    for _ in range(_MAX_OPTIONS):
+        if position + OPTION.size > size:
+            break
         _, length = OPTION.unpack_from(message, position)
         position += OPTION.size + length
+    else:
+        raise _malformed(f"has more than {_MAX_OPTIONS} EDNS options")
     if position != size:
         raise _malformed("has an EDNS option that does not end with its record")
 

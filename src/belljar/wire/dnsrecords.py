@@ -4,6 +4,7 @@ A compression pointer must lead to a place in front of the labels that it contin
 and records are counted, so the end comes soon.
 """
 
+import re
 import struct
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -18,6 +19,9 @@ _MAX_TTL: Final = 0x7FFF_FFFF
 _MAX_POINTERS: Final = 32  # in one name; servers need a handful
 _POINTER: Final = 0xC0
 _FIXED_PART: Final = struct.Struct("!2HLH")
+_LABELS: Final = re.compile(
+    b"(?:%b)*+" % b"|".join(b"%b.{%d}" % (re.escape(bytes([size])), size) for size in range(1, MAX_LABEL + 1)), re.DOTALL
+)
 
 
 class MalformedError(Exception):
@@ -72,25 +76,27 @@ def read_name(message: bytes, position: int) -> tuple[bytes, int]:
 
 
 def _read_name(message: bytes, position: int) -> tuple[bytes, int]:
-    name = bytearray()
-    began, end = position, None
+    name, end = b"", None
     pointers = 0
-    while length := message[position]:
-        if length >= _POINTER:
-            pointers += 1
-            end = end or position + 2
-            position = (length & ~_POINTER) << 8 | message[position + 1]
-            if not HEADER.size <= position < began or pointers > _MAX_POINTERS:
-                raise MalformedError("has a compression pointer that does not lead to an earlier name")
-            began = position
-        elif length > MAX_LABEL:
+    while True:
+        began = position
+        if labels := _LABELS.match(message, began):
+            name += labels[0]
+            position = labels.end()
+        if len(name) >= MAX_WIRE_NAME:
+            raise MalformedError(f"has a name of more than {MAX_WIRE_NAME} bytes")
+        length = message[position]
+        if not length:
+            return name.lower() + b"\0", end or position + 1  # lengths stay as they are: they are below the letters
+        if length <= MAX_LABEL:
+            raise MalformedError("ends within a name")
+        if length < _POINTER:
             raise MalformedError("has a label of an unknown type")
-        else:
-            name += message[position : position + 1 + length]
-            position += 1 + length
-            if len(name) >= MAX_WIRE_NAME:
-                raise MalformedError(f"has a name of more than {MAX_WIRE_NAME} bytes")
-    return bytes(name).lower() + b"\0", end or position + 1  # lengths stay as they are: they are below the letters
+        pointers += 1
+        end = end or position + 2
+        position = (length & ~_POINTER) << 8 | message[position + 1]
+        if not HEADER.size <= position < began or pointers > _MAX_POINTERS:
+            raise MalformedError("has a compression pointer that does not lead to an earlier name")
 
 
 def _read_record(message: bytes, position: int) -> Record:

@@ -3,6 +3,9 @@
 Whoever forwards a body and whoever serves it must agree on that, or what follows is a request to one of them only. A
 length is counted. Chunks (RFC 9112, 7.1) have one spelling here: a size of at most 15 digits, which fits every
 counter, and no extensions and no trailers, which nobody sends and which readers end at different places.
+
+Chunks can be as small as a byte, and then there are many. Small ones are stepped over many at a time, by a regular
+expression that spells out each size; what that leaves is read one by one.
 """
 
 import re
@@ -15,6 +18,16 @@ from belljar.wire.outcome import Fault, Refuse
 _BOUNDARY: Final = re.compile(rb"\r\n(?:(0{1,15})\r\n\r\n|((?!0+\r)[0-9A-Fa-f]{1,15})\r\n)")
 _BOUNDARY_SO_FAR: Final = re.compile(rb"\r(?:\n(?:[0-9A-Fa-f]{1,15}\r?|0{1,15}\r\n\r?)?)?")
 _LONGEST_BOUNDARY: Final = 2 + 15 + 4
+_SMALL: Final = 48
+
+
+def small_chunks(extension: bytes) -> re.Pattern[bytes]:
+    """Return what matches small chunks in a row, each behind the end of the one before."""
+    sizes = b"|".join(b"(?i:%x)%b\\r\\n.{%d}" % (size, extension, size) for size in range(1, _SMALL))
+    return re.compile(rb"(?:\r\n0{0,12}+(?:%b))*+" % sizes, re.DOTALL)
+
+
+_SMALL_CHUNKS: Final = small_chunks(b"")
 
 
 class BodyReader:
@@ -29,6 +42,11 @@ class BodyReader:
         self._refused: Refuse | None = None
         self.ended = not body.chunked and not body.length
 
+    @property
+    def within_line(self) -> bool:
+        """Whether a line between chunks has begun, and not ended."""
+        return len(self._boundary) not in (0, 2)
+
     def feed(self, data: bytes) -> int | Refuse:
         """Return how many of the next bytes belong to the body: all, or those up to its end."""
         at = 0
@@ -37,6 +55,8 @@ class BodyReader:
                 step = min(self._left, len(data) - at)
                 self._left -= step
                 self.ended = not self._left and not self._chunked
+            elif not self._boundary and (small := _SMALL_CHUNKS.match(data, at)) and small[0]:
+                step = small.end() - at
             else:
                 step = self._read_boundary(data[at : at + _LONGEST_BOUNDARY])
             at += step

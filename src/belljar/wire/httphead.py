@@ -21,6 +21,7 @@ from typing import Final
 from belljar.names import Host
 from belljar.wire.httpframing import Body, read_framing
 from belljar.wire.httpsyntax import (
+    MAX_HEADER_LINES,
     Headers,
     RefusedHeadError,
     check_characters,
@@ -158,7 +159,7 @@ class RequestHeadParser:
 
 
 def _read_head(head: bytes) -> RequestHead:
-    first_line, *header_lines = head.removesuffix(_EMPTY_LINE).split(b"\r\n")
+    first_line, *header_lines = head.removesuffix(_EMPTY_LINE).split(b"\r\n", MAX_HEADER_LINES + 1)
     method, target, version = read_request_line(first_line)
     headers = read_headers(header_lines)
     host_header = next(iter(values(headers, b"host")), None)

@@ -20,6 +20,8 @@ from typing import Final, TypeAlias
 from belljar.wire.outcome import Fault, Refuse
 
 MAX_HEADER_LINES: Final = 256
+MAX_LIST_MEMBERS: Final = 256
+"""The most words in all headers of a name that are lists of words."""
 
 Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 """Names in lower case and values without the whitespace around them, in order."""
@@ -142,8 +144,11 @@ def values(headers: Headers, name: bytes) -> list[bytes]:
 
 
 def list_members(lists: Iterable[bytes]) -> frozenset[bytes]:
-    """Read comma-separated lists of words, in any case; empty members do not count."""
-    members = {member.strip(_WHITESPACE).lower() for value in lists for member in value.split(b",")} - {b""}
+    """Read comma-separated lists of words, in any case; empty members do not mean anything."""
+    joined = b",".join(lists)
+    if joined.count(b",") >= MAX_LIST_MEMBERS:
+        raise RefusedHeadError(Fault.TOO_LARGE, f"a header is a list of more than {MAX_LIST_MEMBERS} words")
+    members = {member.strip(_WHITESPACE).lower() for member in joined.split(b",")} - {b""}
     if not all(map(_TOKEN.fullmatch, members)):
         raise malformed("a header that is a list of words contains something else")
     return frozenset(members)

@@ -18,6 +18,7 @@ _RETRY: Final = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e0
 
 _HEADER: Final = 5
 _STEPPED_OVER: Final = (0x14, 0x17)  # change_cipher_spec, application data
+_MAX_STEPPED_OVER: Final = 1024
 
 
 def asks_for_retry(answer: bytes) -> bool | NeedMore:
@@ -33,6 +34,7 @@ class RetriedHelloParser:
     def __init__(self) -> None:
         self._received = bytearray()
         self._position = 0
+        self._stepped_over = 0
         self._hello: ClientHelloParser | None = None
 
     def feed(self, data: bytes) -> ClientHello | NeedMore | Refuse:
@@ -46,8 +48,9 @@ class RetriedHelloParser:
                 self._hello = ClientHelloParser()
                 return _as_second(self._hello.feed(bytes(self._received[self._position :])))
             self._position += _HEADER + int.from_bytes(header[3:])
-            if self._position > MAX_HELLO:
-                return Refuse(Fault.TOO_LARGE, f"more than {MAX_HELLO} bytes stand before the second ClientHello")
+            self._stepped_over += 1
+            if self._position > MAX_HELLO or self._stepped_over > _MAX_STEPPED_OVER:
+                return Refuse(Fault.TOO_LARGE, "too much stands before the second ClientHello")
         return NEED_MORE
 
 
