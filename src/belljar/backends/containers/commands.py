@@ -10,9 +10,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from belljar.backends.containers.callersterminal import Size
-from belljar.backends.containers.toolbox import Toolbox
+from belljar.backends.containers import monitoring
+from belljar.backends.containers.toolbox import MODULES, Toolbox
 from belljar.backends.interface import Command, WantedError
+from belljar.sandbox.callersterminal import Size
 
 _LAUNCH: Final = """\
 {resize}
@@ -47,6 +48,22 @@ def launching(
     leave = toolbox.inside(toolbox.setsid, *toolbox.inside(toolbox.shell, "-c", become, "sh"))
     script = _LAUNCH.format(resize=shlex.join(resize), leave=shlex.join(leave), become=become)
     return toolbox.inside(toolbox.shell, "-c", script, "sh", workdir, *arguments)
+
+
+def monitored(toolbox: Toolbox, words: Sequence[str], *, foreground: bool) -> list[str]:
+    """Return the words for a command with a terminal, which it has from the start or not."""
+    return _monitoring(toolbox, "main", "foreground" if foreground else "background", *words)
+
+
+def asking_about_keys(toolbox: Toolbox, monitor: int) -> list[str]:
+    """Return the words for what says `yes` if the terminal of a monitored command makes something of Ctrl-C."""
+    return _monitoring(toolbox, "tell_about_keys", str(monitor))
+
+
+def _monitoring(toolbox: Toolbox, function: str, *arguments: str) -> list[str]:
+    path = f"{toolbox.place}{MODULES}"
+    program = f"import sys; sys.path.insert(0, {path!r}); from {monitoring.__name__} import {function}; {function}()"
+    return toolbox.inside(toolbox.python, "-I", "-S", "-B", "-c", program, *arguments)
 
 
 def check(command: Command) -> None:
