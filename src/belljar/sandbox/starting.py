@@ -40,7 +40,7 @@ _belljar_look() {
 _belljar_look "$1"
 unset IFS
 set +f
-trap 'echo "belljar: it, or what its first line names, cannot be run inside" >&2' EXIT
+trap 'echo "belljar: $1 cannot be started; what a script'"'"'s first line names has to be there inside, too" >&2' EXIT
 exec "$@"
 """
 """Becomes the command that its arguments are. 127 means that there is no such program, 126 that it cannot be run."""

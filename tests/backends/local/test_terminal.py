@@ -1,8 +1,11 @@
 """`belljar run` at a terminal: pipelines, job control, hanging up. As a user sees it, in a window with a shell."""
 
 import os
+import select
 import shlex
+import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,7 +39,7 @@ AS_IT_WAS = "modes echo icanon isig opost"
 
 
 @pytest.fixture
-def belljar(cli, tmp_path_factory) -> Iterator[str]:
+def belljar(cli):
     """A program that is `belljar run --quiet`, so that a shell has one word for it."""
     program = Path(f"{cli.workdir}-belljar")
     program.write_text(f'#!/bin/sh\nexec {shlex.join(cli.command("run", "--quiet"))} "$@"\n')
@@ -65,8 +68,17 @@ def lifeline(cli: Cli) -> Iterator[int]:
     path.unlink()
 
 
+def read_when_there(descriptor: int) -> bytes:
+    """Read from a pipe that perhaps nobody has opened for writing yet."""
+    assert select.select([descriptor], [], [], PATIENCE)[0]
+    return os.read(descriptor, 100)
+
+
 LINES = "\r\n1\r\n2\r\n3\r\n"
-REPORT = "sh -c 'for n in 0 1 2; do test -t $n && printf y || printf n; done >report; echo; seq 3; echo >&2; seq 3 >&2'"
+REPORT = (
+    "sh -c 'exec 3>report; for n in 0 1 2; do test -t $n && printf y >&3 || printf n >&3; done;"
+    " echo; seq 3; echo >&2; seq 3 >&2'"
+)
 
 
 @pytest.mark.parametrize("stdin", ["y", "n"])
@@ -228,22 +240,24 @@ def test_who_types_ctrl_c_three_times_ends_what_ignores_it(cli, belljar):
         user.expect(PROMPT)
         assert "code 137" in user.finish("echo code $?")
         assert AS_IT_WAS in user.finish(COOKED)
-        user.run(f'{belljar} -- sh -c "{script}" | cat')  # here it is the user's terminal that makes signals of it
+        script = "trap 'echo it goes on >&2' INT; echo it is up; while :; do sleep 0.05; done"
+        user.run(f'{belljar} -- sh -c "{script}" | cat')  # here, the user's terminal makes signals of it
         user.expect("it is up\r\n")
         user.type(CTRL_C)
+        user.expect("it goes on\r\n")
         user.type(CTRL_C)
         user.expect(PROMPT)
 
 
 @pytest.mark.parametrize("how", ["joined", "in a pipeline", "in the background", "alone"])
 def test_closing_the_window_ends_everything(cli, belljar, how):
-    script = "trap '' HUP; exec 5>lifeline; echo it is up >&5; sleep 1000 >&- 2>&-; sleep 1000"
+    script = "trap '' HUP; exec 5>lifeline; echo held >&5; sleep 1000; sleep 1000"
     run = f'{belljar} -- sh -c "{script}"'
     alone = cli.command("run", "--quiet", "--", "sh", "-c", script)
     with lifeline(cli) as life, window(cli, *(alone if how == "alone" else ())) as user:
         if how != "alone":
             user.run({"joined": run, "in a pipeline": f"{run} | cat", "in the background": f"{run} &"}[how])
-        assert os.read(life, 100) == b"it is up\n"
+        assert read_when_there(life) == b"held\n"
         user.hang_up()
         assert os.read(life, 100) == b""
 
@@ -293,11 +307,12 @@ def test_tmux(cli, belljar):
         return str(done.stdout)
 
     def expect(text: str) -> None:
-        while text not in control("capture-pane", "-p", "-t", "work"):
-            pass
+        given_up = time.monotonic() + PATIENCE
+        while text not in (shown := control("capture-pane", "-p", "-t", "work")):
+            assert time.monotonic() < given_up, shown
 
     (cli.workdir / "tui").write_text(TUI)
-    script = "trap '' HUP; exec 5>lifeline; echo it is up >&5; exec python3 tui SIGTSTP"
+    script = "trap '' HUP; exec 5>lifeline; echo held >&5; exec python3 tui SIGTSTP"
     with lifeline(cli) as life:
         control("new-session", "-d", "-x", "90", "-y", "30", "-s", "work", "env PS1='ready> ' bash --norc --noprofile")
         try:
@@ -310,7 +325,63 @@ def test_tmux(cli, belljar):
             expect("it is back")
             control("send-keys", "-t", "work", "x")
             expect("key 120")
-            assert os.read(life, 100) == b"it is up\n"
+            assert read_when_there(life) == b"held\n"
         finally:
             control("kill-server")
         assert os.read(life, 100) == b""
+
+
+def test_a_command_of_many_words(cli):
+    words = list(map(str, range(20_000)))
+    assert cli.run("--", "echo", *words).stdout.split() == words
+    odd = ["a'b", "", "$x *", "\\", "-n", "=", "\x01\x7f", "\udc81\udcff"]
+    done = cli.run("--", "python3", "-c", "import sys; print(ascii(sys.argv[1:]))", *odd)
+    assert done.stdout == f"{odd!a}\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("nosuch", 127, "belljar: nosuch: command not found\nNothing of that name is on your PATH"),
+        ("cd", 127, "belljar: cd: command not found\n"),
+        ("./nosuch", 127, "belljar: ./nosuch: there is no such file inside\n"),
+        ("/etc", 126, "belljar: /etc: that is a directory"),
+        ("./plain", 126, "belljar: ./plain: not executable; if it is a program: chmod +x ./plain\n"),
+        ("./script", 127, "belljar: ./script cannot be started"),
+    ],
+)
+def test_what_is_wrong_with_a_command_is_said_in_our_words(cli, command, code, said):
+    (cli.workdir / "plain").touch()
+    (cli.workdir / "script").write_text("#!/nowhere/interpreter\n")
+    (cli.workdir / "script").chmod(0o755)
+    done = cli.run("--quiet", "--", command)
+    assert done.returncode == code
+    assert said in done.stderr
+
+
+def test_a_program_on_the_path_that_is_not_shown_is_told_with_what_shows_it(cli):
+    home = Path(f"{cli.workdir}-home")
+    for place in ("conda/bin", "bin", "elsewhere", ".opencode/bin", ".ssh"):
+        (home / place).mkdir(parents=True)
+    for program in ("conda/bin/tool", "elsewhere/linked", ".opencode/bin/shown"):
+        (home / program).write_text("#!/bin/sh\necho it runs\n")
+        (home / program).chmod(0o755)
+    (home / "bin/linked").symlink_to(home / "elsewhere/linked")
+    (home / ".ssh/key").write_text("secret")
+    path = f"{cli.environment()['PATH']}:{home}/conda/bin:{home}/bin:{home}/.opencode/bin"
+    variables = {"HOME": str(home), "PATH": path}
+    try:
+        assert cli.run("--", "shown", **variables).stdout == "it runs\n"
+        for name, flags in (
+            ("tool", f"--ro-bind {home}/conda"),
+            ("linked", f"--ro-bind {home}/bin --ro-bind {home}/elsewhere"),
+        ):
+            done = cli.run("--quiet", "--", name, **variables)
+            assert done.returncode == 127
+            assert done.stderr.startswith(f"belljar: {name}: command not found\n")
+            assert done.stderr.endswith(f": {flags}\n")
+            script = f"{name}; ls {home}/.ssh"
+            done = cli.run("--quiet", *flags.split(), "--", "sh", "-c", script, **variables)
+            assert done.stdout == "it runs\n"
+    finally:
+        shutil.rmtree(home)
