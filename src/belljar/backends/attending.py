@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple, Protocol
 
+from belljar.backends.jobcontrol import Job, JobControl, JoinedTerminal
 from belljar.errors import BelljarError
 from belljar.gateway.loop import Loop
 from belljar.sandbox.terminal import Terminal
@@ -24,11 +25,11 @@ class Outcome(NamedTuple):
     """Whether the kernel has ended something in its sandbox for want of memory."""
 
 
-class Launched(Protocol):
+class Launched(Job, Protocol):
     """A sealed sandbox whose command is to be started."""
 
-    def go(self) -> None:
-        """Start the command."""
+    def go(self) -> JoinedTerminal | None:
+        """Start the command; return its terminal, if there is one that its backend carries itself."""
 
     def descriptor(self) -> int:
         """Return a descriptor that becomes readable when it has ended."""
@@ -39,9 +40,6 @@ class Launched(Protocol):
     def signal(self, number: int) -> None:
         """Send a signal to the command."""
 
-    def kill(self) -> None:
-        """End everything inside at once."""
-
 
 class Attendant:
     """Who is there for a sandbox, from the moment it is sealed."""
@@ -49,6 +47,7 @@ class Attendant:
     def __init__(self, loop: Loop, launched: Launched, terminal: Terminal | None = None) -> None:
         """Have a terminal to carry, unless the sandbox's backend does that itself."""
         self._loop, self._launched, self._terminal = loop, launched, terminal
+        self._control = JobControl(loop, launched)
         self._timed_out = False
 
     def run(self, timeout: float | None) -> int:
@@ -58,7 +57,7 @@ class Attendant:
             if self._terminal is not None:
                 self._terminal.start()
             try:
-                launched.go()
+                self._control.start(launched.go() or self._terminal)
                 ended = _Descriptor(launched.descriptor())
                 loop.watch(ended).on_readable = loop.stop
                 with self._timer(timeout):
@@ -66,6 +65,7 @@ class Attendant:
                 code = launched.wait()
             finally:
                 launched.kill()
+                self._control.end()
                 if self._terminal is not None:
                     self._terminal.finish()
         return EXIT_TIMEOUT if self._timed_out else code
@@ -104,8 +104,11 @@ class Attendant:
                 self._launched.kill()
             asked = asked or number in (signal.SIGINT, signal.SIGTERM)
             self._launched.signal(number)
+            if number == signal.SIGHUP:
+                self._control.check_hangup()
 
-        before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
+        heard = [number for number in _PASSED_ON if signal.getsignal(number) is not signal.SIG_IGN]  # nohup, say
+        before = {number: signal.signal(number, pass_on) for number in heard}
         try:
             yield
         finally:

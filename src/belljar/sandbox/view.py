@@ -32,6 +32,10 @@ _TOOLS: Final = {
     ".cargo/bin": (".cargo/bin", ".rustup"),
     "go/bin": ("go/bin",),
     ".npm-global": (".npm-global",),
+    ".opencode/bin": (".opencode/bin",),
+    ".claude/local": (".claude/local",),
+    ".local/share/mise": (".local/share/mise/installs", ".local/share/mise/shims"),
+    ".asdf": (".asdf/bin", ".asdf/installs", ".asdf/lib", ".asdf/plugins", ".asdf/shims"),
     ".local/bin": (
         ".local/bin",
         ".local/lib",

@@ -25,6 +25,7 @@ from belljar.backends.containers.engine import Engine, EngineError
 from belljar.backends.containers.execution import KILLED, Execution, MainProcess
 from belljar.backends.containers.processes import ContainerProcess, start
 from belljar.backends.containers.streaming import UNREAD
+from belljar.backends.containers.terminals import terminal_for
 from belljar.backends.interface import LostError, Streams
 from belljar.linux.lives import has_ended
 from tests import privileges
@@ -64,6 +65,7 @@ class Container(NamedTuple):
             streams=streams,
             signaller=self.signal,
             ran_out=lambda: False,
+            terminal=terminal_for(streams),
         )
 
     def signal(self, pid: int, number: int) -> None:
@@ -403,7 +405,7 @@ def test_a_number_of_another_process(container, monkeypatch):
     """Its end means nothing."""
     monkeypatch.setattr("belljar.backends.containers.processes._SECONDS_FOR_THE_REST", 0.01)
     with subprocess.Popen(["true"]) as other:
-        monkeypatch.setattr(execution, "_hold", lambda _: MainProcess(os.pidfd_open(other.pid), 2))
+        monkeypatch.setattr(execution, "_hold", lambda _: MainProcess(os.pidfd_open(other.pid), 2, other.pid))
         with piped(container, "cat") as cat:
             os.write(cat.stdin, b"here")
             assert cat.read() == b"here"
@@ -509,10 +511,12 @@ PROGRAM = """
 import os, pathlib, sys
 from belljar.backends.containers.engine import Engine
 from belljar.backends.containers.processes import start
+from belljar.backends.containers.terminals import terminal_for
 from belljar.backends.interface import Streams
 engine = Engine(sys.argv[1], pathlib.Path(sys.argv[2]))
 process = start(engine, sys.argv[3], ["sh", "-c", "echo ready; sleep 1000"], environment={}, user=None,
-                streams=Streams(0, 1, 2), signaller=lambda *_: None, ran_out=lambda: False)
+                streams=Streams(0, 1, 2), signaller=lambda *_: None, ran_out=lambda: False,
+                terminal=terminal_for(Streams(0, 1, 2)))
 os.read(2, 1)
 """
 

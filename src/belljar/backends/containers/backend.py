@@ -89,6 +89,19 @@ class ContainerBackend:
                 raise PausedError(f"the sandbox {sandbox} is paused; resume it first")
             return self._inside.start(sandbox, found, command, streams)
 
+    def continue_command(self, sandbox: str, process: ContainerProcess, *, foreground: bool) -> None:
+        """Have a command that was stopped go on, with its terminal or without. Raises GoneError, LostError."""
+        monitor = process.number_inside()
+        if monitor is not None:
+            self._inside.continue_monitor(sandbox, monitor, foreground=foreground)
+
+    def is_left_keys(self, sandbox: str, process: ContainerProcess) -> bool:
+        """Tell whether a command's terminal, and no program, makes something of Ctrl-C. Raises GoneError, LostError."""
+        monitor = process.number_inside()
+        with self._containers.asking(sandbox):
+            found = self._containers.inspect(sandbox)
+        return monitor is not None and self._inside.is_left_keys(sandbox, found, monitor)
+
     def put_file(self, sandbox: str, path: str, content: bytes, mode: int = 0o644) -> None:
         """See `Backend`."""
         if len(content) > FILE_LIMIT:

@@ -1,8 +1,8 @@
 """The words that start a command in a container.
 
-It is our own shell that goes to the directory and becomes the command: so what is wrong with a command is said by every
-engine, and for every image, in the same way (127 for no such program, 126 for one that cannot be run); and the engine
-itself is never told to go to a directory that the agent has made.
+It is our own shell that goes to the directory and becomes the command (`sandbox.starting`): so what is wrong with a
+command is said by every engine, and for every image, in the same way; and the engine itself is never told to go to a
+directory that the agent has made.
 """
 
 import re
@@ -10,9 +10,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from belljar.backends.containers.callersterminal import Size
-from belljar.backends.containers.toolbox import Toolbox
+from belljar.backends.containers import monitoring
+from belljar.backends.containers.toolbox import MODULES, Toolbox
 from belljar.backends.interface import Command, WantedError
+from belljar.sandbox.callersterminal import Size
+from belljar.sandbox.starting import START
 
 _LAUNCH: Final = """\
 {resize}
@@ -43,10 +45,26 @@ def launching(
     Engines tell a terminal its size when the command has begun, and that is too late for some.
     """
     resize = toolbox.inside(toolbox.stty, "rows", str(size.rows), "cols", str(size.columns)) if size else [":"]
-    become = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in loader.items()) + 'exec "$@"'
+    become = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in loader.items()) + START
     leave = toolbox.inside(toolbox.setsid, *toolbox.inside(toolbox.shell, "-c", become, "sh"))
     script = _LAUNCH.format(resize=shlex.join(resize), leave=shlex.join(leave), become=become)
     return toolbox.inside(toolbox.shell, "-c", script, "sh", workdir, *arguments)
+
+
+def monitored(toolbox: Toolbox, words: Sequence[str], *, foreground: bool) -> list[str]:
+    """Return the words for a command with a terminal, which it has from the start or not."""
+    return _monitoring(toolbox, "main", "foreground" if foreground else "background", *words)
+
+
+def asking_about_keys(toolbox: Toolbox, monitor: int) -> list[str]:
+    """Return the words for what says `yes` if the terminal of a monitored command makes something of Ctrl-C."""
+    return _monitoring(toolbox, "tell_about_keys", str(monitor))
+
+
+def _monitoring(toolbox: Toolbox, function: str, *arguments: str) -> list[str]:
+    path = f"{toolbox.place}{MODULES}"
+    program = f"import sys; sys.path.insert(0, {path!r}); from {monitoring.__name__} import {function}; {function}()"
+    return toolbox.inside(toolbox.python, "-I", "-S", "-B", "-c", program, *arguments)
 
 
 def check(command: Command) -> None:

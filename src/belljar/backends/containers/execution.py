@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from belljar.backends.containers.callersterminal import Size
 from belljar.backends.containers.engine import Engine, EngineError, EngineLostError
 from belljar.backends.interface import LostError
+from belljar.sandbox.callersterminal import Size
 
 KILLED: Final = 128 + 9
 
@@ -26,6 +26,9 @@ class MainProcess(NamedTuple):
 
     inside: int
     """Its number in the container."""
+
+    pid: int
+    """Its number on this machine."""
 
 
 @dataclass(slots=True)
@@ -117,12 +120,12 @@ def _hold(pid: int) -> MainProcess | None:
     if inside is None:
         os.close(descriptor)
         return None
-    return MainProcess(descriptor, inside)
+    return MainProcess(descriptor, inside, pid)
 
 
 def _ended() -> MainProcess:
     """Return what stands for a process that ended before we could take hold of it."""
-    return MainProcess(os.eventfd(1), 0)
+    return MainProcess(os.eventfd(1), 0, 0)
 
 
 def _number_inside(pid: int) -> int | None:

@@ -9,20 +9,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from belljar.backends.containers.callersterminal import is_terminal, size_of
-from belljar.backends.containers.commands import check, for_loader, launching
+from belljar.backends.containers.commands import asking_about_keys, check, for_loader, launching, monitored
 from belljar.backends.containers.files import OK
 from belljar.backends.containers.firstprocess import Exhaustion
 from belljar.backends.containers.memoryfiles import holding, room, written
+from belljar.backends.containers.monitoring import BACKGROUND
 from belljar.backends.containers.owned import Containers
 from belljar.backends.containers.processes import ContainerProcess, start
 from belljar.backends.containers.records import Record, Records
+from belljar.backends.containers.terminals import terminal_for
 from belljar.backends.containers.toolbox import MODULES, Toolbox
 from belljar.backends.interface import FILE_LIMIT, Command, LostError, PathError, Streams
 
 _SECONDS_TO_TELL: Final = 60.0
 _MOST_TO_SAY: Final = FILE_LIMIT + len(OK) + 1
 _MOST_TO_COMPLAIN: Final = 4096
+_FOR_COMMAND: Final = "kill -$2 -$1 2>/dev/null || kill -$2 $1"  # at first, it may not have a group yet
+_FOR_CHILD: Final = "read -r job _ </proc/$1/task/$1/children; kill -$2 -$job 2>/dev/null || kill -$2 $1"
+_CONTINUE: Final = "kill -CONT $1"
+_CONTINUE_IN_BACKGROUND: Final = f"kill -{BACKGROUND.value} $1; kill -CONT $1"
 _FILES_PROGRAM: Final = f"{MODULES}/belljar/backends/containers/files.py"
 
 
@@ -78,24 +83,39 @@ class Inside:
         check(command)
         record = self._records.read(sandbox)
         loader = for_loader(command.environment)
-        size = size_of(streams.stdin) if is_terminal(streams.stdin, streams.stdout) else None
-        workdir = str(command.workdir or record.workdir)
+        terminal, toolbox = terminal_for(streams), self._toolbox.seen_at(record.toolbox)
+        size = terminal.callers.size() if terminal is not None else None
+        words = launching(toolbox, str(command.workdir or record.workdir), command.arguments, size, loader)
+        if terminal is not None:
+            words = monitored(toolbox, words, foreground=terminal.begins_joined)
         return start(
             self._containers.engine,
             self._containers.name(sandbox),
-            launching(self._toolbox.seen_at(record.toolbox), workdir, command.arguments, size, loader),
+            words,
             environment={name: value for name, value in command.environment.items() if name not in loader},
             user=record.user,
             streams=streams,
-            signaller=lambda pid, number: self._signal(sandbox, record, pid, number),
+            signaller=lambda pid, number: self._run(
+                sandbox, record, _FOR_COMMAND if terminal is None else _FOR_CHILD, pid, number
+            ),
             ran_out=Exhaustion(self._containers.engine, found).has_come,
+            terminal=terminal,
         )
 
-    def _signal(self, sandbox: str, record: Record, pid: int, number: int) -> None:
-        """Send a signal to a process group, from inside: that of the agent's user reaches what is the agent's."""
+    def continue_monitor(self, sandbox: str, monitor: int, *, foreground: bool) -> None:
+        """Have a monitored command go on, with its terminal or without. Raises LostError, GoneError."""
+        script = _CONTINUE if foreground else _CONTINUE_IN_BACKGROUND
+        self._run(sandbox, self._records.read(sandbox), script, monitor)
+
+    def is_left_keys(self, sandbox: str, found: Any, monitor: int) -> bool:
+        """Tell whether the terminal of a monitored command, and no program, makes something of Ctrl-C."""
+        command = Command(tuple(asking_about_keys(self.toolbox(sandbox), monitor)))
+        return self.hear(sandbox, found, command).strip() == b"yes"
+
+    def _run(self, sandbox: str, record: Record, script: str, *numbers: int) -> None:
+        """Have our shell send signals, from inside: those of the agent's user reach what is the agent's."""
         toolbox = self._toolbox.seen_at(record.toolbox)
-        # Right at the beginning, a command may not have its group yet.
-        words = toolbox.inside(toolbox.shell, "-c", f"kill -{number} -{pid} 2>/dev/null || kill -{number} {pid}")
+        words = toolbox.inside(toolbox.shell, "-c", script, "sh", *map(str, numbers))
         engine = self._containers.engine
         with self._containers.asking(sandbox):
             made = engine.post(f"{self._containers.path(sandbox)}/exec", {"Cmd": words, "User": record.user})["Id"]

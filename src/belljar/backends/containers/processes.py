@@ -12,22 +12,25 @@ some of the output, now and then, of a command that ends with more of its input 
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Final
 
-from belljar.backends.containers.callersterminal import CallersTerminal, Size, is_terminal
 from belljar.backends.containers.engine import Engine
 from belljar.backends.containers.execution import KILLED, Execution
 from belljar.backends.containers.frames import FrameReader
+from belljar.backends.containers.monitoring import stopped_by
 from belljar.backends.containers.streaming import Pump
+from belljar.backends.containers.terminals import ContainerTerminal
 from belljar.backends.interface import LostError, Streams
 from belljar.errors import BelljarError
+from belljar.linux.jobs import glimpse
 from belljar.linux.lives import has_ended
+from belljar.sandbox.callersterminal import Size
 
 Signaller = Callable[[int, int], None]
 """Sends a signal to a process group inside: by the number that its first process has there, and that of the signal."""
 
-_SECONDS_BETWEEN_SIZES: Final = 0.2
+_SECONDS_BETWEEN_LOOKS: Final = 0.2
 _SECONDS_FOR_THE_REST: Final = 5.0
 """Longer than Docker waits for whoever holds an ended command's output."""
 
@@ -46,9 +49,10 @@ def start(  # noqa: PLR0913 - this is what an engine wants to know
     streams: Streams,
     signaller: Signaller,
     ran_out: Callable[[], bool],
+    terminal: ContainerTerminal | None,
 ) -> "ContainerProcess":
     """Start a command, and return when it is there. Raises EngineError, EngineLostError."""
-    has_terminal = is_terminal(streams.stdin, streams.stdout)
+    has_terminal = terminal is not None
     wanted = {
         **dict.fromkeys(("AttachStdin", "AttachStdout", "AttachStderr"), True),
         "Tty": has_terminal,
@@ -57,15 +61,16 @@ def start(  # noqa: PLR0913 - this is what an engine wants to know
         "Env": [f"{name}={value}" for name, value in environment.items()],
         "User": user or "",
     }
-    execution = Execution(engine, container, engine.post(f"/containers/{container}/exec", wanted)["Id"])
     with ExitStack() as undo:
+        if terminal is not None:
+            undo.callback(terminal.close)
+        execution = Execution(engine, container, engine.post(f"/containers/{container}/exec", wanted)["Id"])
         connection, early = engine.attach(f"/exec/{execution.id}/start", {"Detach": False, "Tty": has_terminal})
         undo.callback(connection.close)
-        pump = Pump(connection, early, streams, None if has_terminal else FrameReader())
+        pump = Pump(connection, early, streams, None if has_terminal else FrameReader(), terminal)
         undo.callback(pump.close)
-        terminal = CallersTerminal(streams.stdin) if has_terminal else None
-        if terminal is not None:
-            undo.callback(terminal.restore)
+        if terminal is not None and terminal.begins_joined:
+            terminal.join()
         process = ContainerProcess(execution, pump, terminal, signaller, ran_out)
         undo.pop_all()
     return process
@@ -78,11 +83,11 @@ class ContainerProcess:
         self,
         execution: Execution,
         pump: Pump,
-        terminal: CallersTerminal | None,
+        terminal: ContainerTerminal | None,
         signaller: Signaller,
         ran_out: Callable[[], bool],
     ) -> None:
-        self._execution, self._pump, self._terminal, self._signaller = execution, pump, terminal, signaller
+        self._execution, self._pump, self.terminal, self._signaller = execution, pump, terminal, signaller
         self._ran_out = ran_out
         self._size: Size | None = None
         self._lock = threading.Lock()
@@ -110,24 +115,25 @@ class ContainerProcess:
 
     def signal(self, number: int) -> None:
         """See `Process`. Raises LostError if the process is not on this machine, and what the signaller raises."""
-        inside = self._number_inside()
+        inside = self.number_inside()
         if inside is None:
             return
         try:
             self._signaller(inside, number)
         except BelljarError:
-            if self._number_inside() is not None:
+            if self.number_inside() is not None:
                 raise
 
-    def close(self) -> None:
-        """See `Process`."""
+    def stopped_by(self) -> int | None:
+        """Return the signal that has stopped a command with a terminal; None if it runs, or nobody knows."""
         with self._lock:
-            if self._told >= 0:
-                os.close(self._told)
-                self._told = -1
+            if self.terminal is None or self._main is None or self._over.is_set():
+                return None
+            seen = glimpse(self._main.pid)
+        return stopped_by(seen.name) if seen is not None and seen.is_stopped else None
 
-    def _number_inside(self) -> int | None:
-        """Return the number of the command's process in the container; None if it has ended."""
+    def number_inside(self) -> int | None:
+        """Return the number of the command's process in the container; None if it has ended. Raises LostError."""
         with self._lock:
             if self._over.is_set() or (self._main is not None and has_ended(self._main.descriptor)):
                 return None
@@ -136,6 +142,13 @@ class ContainerProcess:
         if not self._execution.is_running():
             return None
         raise LostError(f"{self._execution.engine.kind} runs the command on another machine; no signal reaches it")
+
+    def close(self) -> None:
+        """See `Process`."""
+        with self._lock:
+            if self._told >= 0:
+                os.close(self._told)
+                self._told = -1
 
     def _attend(self) -> None:
         """Be there for the command until it has ended and everything is told."""
@@ -152,7 +165,7 @@ class ContainerProcess:
     def _carry(self) -> None:
         ended = None if self._main is None else self._main.descriptor
         while True:
-            self._pump.carry(ended, self._look)
+            self._pump.carry(ended, self._look, None if self.terminal is None else self.terminal.changed)
             self._pump.drain(_SECONDS_FOR_THE_REST)
             if not self._pump.is_open or not self._execution.is_running():
                 return
@@ -160,16 +173,16 @@ class ContainerProcess:
 
     def _look(self) -> float | None:
         """Carry the size of the terminal, if there is one; return how soon to do it again."""
-        if self._terminal is None:
-            return None
-        size = self._terminal.size()
+        if self.terminal is None:
+            return _SECONDS_BETWEEN_LOOKS if self._pump.looks_for_input else None
+        with suppress(BlockingIOError):
+            os.eventfd_read(self.terminal.changed)
+        size = self.terminal.callers.size()
         if size is not None and size != self._size and self._execution.resize(size):
             self._size = size
-        return _SECONDS_BETWEEN_SIZES
+        return _SECONDS_BETWEEN_LOOKS
 
     def _finish(self) -> None:
-        if self._terminal is not None:
-            self._terminal.restore()
         self._pump.close()
         with self._lock:
             self._over.set()

@@ -16,6 +16,7 @@ from belljar.backends.containers.places import Kind
 from belljar.backends.containers.processes import ContainerProcess
 from belljar.backends.containers.toolbox import default_cache, open_toolbox
 from belljar.backends.interface import Command, LostError, Streams, Wanted, WantedError
+from belljar.backends.jobcontrol import JoinedTerminal
 from belljar.errors import BelljarError
 from belljar.gateway.loop import Loop
 from belljar.sandbox.network import Network
@@ -87,7 +88,7 @@ class _Launched:
     def create(self) -> Any:
         return self._backend.create(_SANDBOX, self._wanted)
 
-    def go(self) -> None:
+    def go(self) -> JoinedTerminal | None:
         image = self._backend.image_of(self._wanted)
         entrypoint = image.entrypoint if self._program.after_entrypoint else ()
         arguments = (*entrypoint, *(self._program.arguments or image.command))
@@ -97,6 +98,9 @@ class _Launched:
         self._process = self._backend.start(_SANDBOX, Command(arguments), Streams(0, 1, 2))
         for number in self._early:
             self.signal(number)
+        if self._process.terminal is not None:
+            self._process.terminal.is_left_keys = self._is_left_keys
+        return self._process.terminal
 
     def descriptor(self) -> int:
         return self._started.fileno()
@@ -122,6 +126,24 @@ class _Launched:
             return
         with suppress(BelljarError):  # it is ending, or the engine is gone, and then nobody can
             self._started.signal(number)
+
+    signal_group = signal
+
+    def group(self) -> None:
+        """Tell nothing: it has a number inside only."""
+
+    def stopped_by(self) -> int | None:
+        return self._started.stopped_by()
+
+    def resume(self, *, foreground: bool) -> None:
+        with suppress(BelljarError):
+            self._backend.continue_command(_SANDBOX, self._started, foreground=foreground)
+
+    def _is_left_keys(self) -> bool:
+        try:
+            return self._backend.is_left_keys(_SANDBOX, self._started)
+        except BelljarError:
+            return False
 
     def kill(self) -> None:
         self._killed = True

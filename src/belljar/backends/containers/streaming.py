@@ -15,6 +15,7 @@ from typing import Final
 
 from belljar.backends.containers.frames import STDERR, STDOUT, FrameReader
 from belljar.backends.containers.outputs import Outputs
+from belljar.backends.containers.terminals import Input, Source
 from belljar.backends.interface import Streams
 
 UNREAD: Final = b"podman: the command has not read all of its input, and the last of its output may be missing\n"
@@ -28,27 +29,37 @@ _MOST_KEPT: Final = 8 << 20
 class Pump:
     """Carries bytes from the caller to the command, and from the command to the caller."""
 
-    def __init__(self, connection: socket.socket, early: bytes, streams: Streams, frames: FrameReader | None) -> None:
-        """Without `frames` all output is one: that of a terminal."""
+    def __init__(
+        self,
+        connection: socket.socket,
+        early: bytes,
+        streams: Streams,
+        frames: FrameReader | None,
+        source: Source | None = None,
+    ) -> None:
+        """Without `frames` all output is one: that of a terminal. Input comes from the source, if there is one."""
         connection.settimeout(0)
         self._connection, self._frames = connection, frames
         self.is_open = True
         """Until the output has ended."""
         self._most_kept = 1
         self._outputs = Outputs(streams.stdout, streams.stderr)
-        self._stdin = os.dup(streams.stdin)
+        self.looks_for_input = source is not None or os.isatty(streams.stdin)
+        """Whether it has to be looked, now and then, whether there is input to carry."""
+        self._source: Source | None = Input(streams.stdin) if source is None else source
         self._input = memoryview(b"")
         self._sent = 0
         self._take(early)
 
-    def carry(self, ended: int | None, look: Callable[[], float | None]) -> None:
+    def carry(self, ended: int | None, look: Callable[[], float | None], changed: int | None = None) -> None:
         """Carry until the output has ended, or a descriptor becomes readable.
 
-        `look` is called in between, and says how many seconds later it wants to be called again.
+        `look` is called in between, also when another descriptor becomes readable, and says how many seconds later it
+        wants to be called again.
         """
         self._most_kept = 1  # nothing more is taken before that is written
         while self.is_open:
-            ready = self._poll(look(), ended)
+            ready = self._poll(look(), ended, changed)
             self._carry(ready)
             if ended in ready:
                 return
@@ -75,23 +86,24 @@ class Pump:
         self._end_input()
         self._connection.close()
 
-    def _poll(self, seconds: float | None, ended: int | None = None) -> dict[int, int]:
+    def _poll(self, seconds: float | None, ended: int | None = None, changed: int | None = None) -> dict[int, int]:
         poll, target = select.poll(), self._outputs.target()
         takes = select.POLLIN if self._outputs.size < self._most_kept else 0
         poll.register(self._connection, takes | (select.POLLOUT if self._input else 0))
-        if self._stdin >= 0 and not self._input:
-            poll.register(self._stdin, select.POLLIN)
+        if self._source is not None and not self._input and (stdin := self._source.fileno()) >= 0:
+            poll.register(stdin, select.POLLIN)
         if target is not None:
             poll.register(target, select.POLLOUT)
-        if ended is not None:
-            poll.register(ended, select.POLLIN)
+        for other in (ended, changed):
+            if other is not None:
+                poll.register(other, select.POLLIN)
         return dict(poll.poll(_milliseconds(seconds)))
 
     def _carry(self, ready: dict[int, int]) -> None:
         if self._outputs.target() in ready:
             self._outputs.write()
-        if self._stdin in ready:
-            self._read_input()
+        if self._source is not None and (stdin := self._source.fileno()) in ready:
+            self._read_input(self._source, ready[stdin])
         if self._input:
             self._send_input()
         if ready.get(self._connection.fileno(), 0) & ~select.POLLOUT:
@@ -114,13 +126,13 @@ class Pump:
         for output, piece in [(STDOUT, data)] if self._frames is None else self._frames.feed(data):
             self._outputs.put(output, piece)
 
-    def _read_input(self) -> None:
+    def _read_input(self, source: Source, events: int) -> None:
         try:
-            data = os.read(self._stdin, _CHUNK)
-        except BlockingIOError:
-            return
+            data = source.read(_CHUNK, events)
         except OSError:  # a terminal that has hung up, or nothing that can be read
             data = b""
+        if data is None:
+            return
         self._input = memoryview(data)
         if not data:
             self._end_input()
@@ -140,9 +152,9 @@ class Pump:
 
     def _end_input(self) -> None:
         self._input = memoryview(b"")
-        if self._stdin >= 0:
-            os.close(self._stdin)
-            self._stdin = -1
+        if self._source is not None:
+            self._source.close()
+            self._source = None
 
 
 def _milliseconds(seconds: float | None) -> float | None:

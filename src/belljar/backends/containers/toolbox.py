@@ -46,6 +46,7 @@ _PROGRAMS: Final = {
 _IMPORTED: Final = (
     "belljar.backends.containers.helper",
     "belljar.backends.containers.files",
+    "belljar.backends.containers.monitoring",
     "belljar.sandbox.looking",
 )
 _LIST_MODULES: Final = """\

@@ -9,6 +9,7 @@ from belljar.backends.local.identity import Identity
 from belljar.linux import seccomp
 from belljar.sandbox import bounds
 from belljar.sandbox.spec import Bind, Spec
+from belljar.sandbox.starting import hint_for, script
 from belljar.sandbox.view import View
 
 _WALLS: Final = (
@@ -16,8 +17,10 @@ _WALLS: Final = (
     "--disable-userns", "--cap-drop", "ALL", "--clearenv",
 )  # fmt: skip
 
-EXEC: Final = ("/bin/sh", "-c", 'exec "$0" "$@"')
-"""A shell, because it says what a shell says when there is no such command: 127, or 126."""
+SHELL: Final = "/bin/sh"
+
+_COMMAND: Final = "/run/belljar/command"
+"""What the shell becomes. Bubblewrap itself takes only so many words."""
 
 
 Source = Callable[[Bind | Path], Path]
@@ -26,6 +29,7 @@ Source = Callable[[Bind | Path], Path]
 
 def arguments(spec: Spec, view: View, identity: Identity, source: Source, status: int) -> list[str]:
     """Return bubblewrap's arguments. How it goes is written to the descriptor `status`."""
+    hint = hint_for(spec.command[0], spec.environment)
     options = [
         *_WALLS,
         *("--uid", str(identity.uid), "--gid", str(identity.gid)),
@@ -33,10 +37,11 @@ def arguments(spec: Spec, view: View, identity: Identity, source: Source, status
         *_view(view, source),
         *("--chdir", str(spec.workdir)),
         *(word for name, value in spec.environment.items() for word in ("--setenv", name, value)),
+        *("--perms", "0444", "--ro-bind-data", str(_readable(script(spec.command, hint))), _COMMAND),
     ]
     # Through a file of their own: the whole machine can read a process's arguments, and these have secrets among them.
     words = b"".join(os.fsencode(option) + b"\0" for option in options)
-    return ["--args", str(_readable(words)), "--", *EXEC, *spec.command]
+    return ["--args", str(_readable(words)), "--", SHELL, _COMMAND]
 
 
 def _view(view: View, source: Source) -> Iterator[str]:

@@ -33,6 +33,7 @@ from belljar.linux.lives import has_ended
 from belljar.linux.namespaces import CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, setns
 from belljar.linux.privileges import drop_capabilities, forbid_new_privileges, install_filter
 from belljar.linux.processes import keep_memory_private, restore_signals
+from belljar.sandbox.starting import START
 
 _NS_GET_USERNS: Final = 0xB701
 _NS_GET_PARENT: Final = 0xB702
@@ -44,7 +45,7 @@ _NAMESPACES: Final = {
     "ipc": CLONE_NEWIPC,
     "pid": CLONE_NEWPID,
 }
-_SHELL: Final = bubblewrap.EXEC[0]
+_SHELL: Final = bubblewrap.SHELL
 _EXIT_NOT_EXECUTED: Final = 125
 _SECONDS_TO_EXECUTE: Final = 5.0
 
@@ -78,7 +79,7 @@ def start(record: Record, command: Command, streams: Sequence[int], keep: Sequen
     Raises GoneError, WantedError, MachineError, LostError.
     """
     environment = {**record.environment, **command.environment}
-    arguments = [*bubblewrap.EXEC, *command.arguments]
+    arguments = [_SHELL, "-c", START, "belljar", *command.arguments]
     cgroups.add(map(Path, record.groups), 0)
     enter(record)
     failed, failing = os.pipe()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from belljar.backends.local import staging
+from belljar.backends.local.jobs import SandboxJob
 from belljar.backends.local.lacks import Lack
 from belljar.backends.local.staging import Plan
 from belljar.backends.local.surroundings import remedy
@@ -29,9 +30,20 @@ class LaunchError(BelljarError):
 class Launched:
     """A sandbox that is sealed and waits for a word to start its command."""
 
-    def __init__(self, plan: Plan, process: int, channel: socket.socket, failures: int, status: int) -> None:
+    def __init__(  # noqa: PLR0913 - all that leads to it
+        self,
+        plan: Plan,
+        process: int,
+        channel: socket.socket,
+        failures: int,
+        status: int,
+        *,
+        session: socket.socket | None = None,
+    ) -> None:
         self._plan = plan
         self._process = process
+        self._session = session
+        self._job: SandboxJob | None = None
         self.listeners: Listeners | None = None
         """Its doors; None where it has the host's network."""
 
@@ -94,9 +106,33 @@ class Launched:
 
     def signal(self, number: int) -> None:
         """Send a signal to the command."""
-        # Bubblewrap's own process has a child, the first process inside, which takes none; the command is that one's.
-        with suppress(OSError, IndexError):
-            os.kill(_children(_children(self._process)[0])[0], number)
+        command = self._command()
+        if command is not None:
+            with suppress(ProcessLookupError):
+                os.kill(command, number)
+
+    def group(self) -> int | None:
+        """Return the command's process group; None if it has ended."""
+        command = self._command()
+        with suppress(ProcessLookupError):
+            return os.getpgid(command) if command is not None else None
+        return None
+
+    def signal_group(self, number: int) -> None:
+        """Send a signal to the command's process group."""
+        group = self.group()
+        if group is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(group, number)
+
+    def stopped_by(self) -> int | None:
+        """Return the signal that has stopped the command; None if it runs, or has no terminal."""
+        return self._job.stopped_by(self._command()) if self._job is not None else None
+
+    def resume(self, *, foreground: bool) -> None:
+        """Have a stopped command go on, with the terminal or without."""
+        if self._job is not None:
+            self._job.resume(self._command(), foreground=foreground)
 
     def processes(self) -> tuple[int, int]:
         """Return bubblewrap's own process, whose end is the end of all, and the first one inside. It was told to go."""
@@ -122,6 +158,16 @@ class Launched:
         """Let go of what led to it."""
         self._channel.close()
         self._status.close()
+        if self._job is not None:
+            self._job.close()
+            self._job = None
+
+    def _command(self) -> int | None:
+        """Return the command's process."""
+        # Bubblewrap's own process has a child, the first process inside, which takes no signals; its child is it.
+        with suppress(OSError, IndexError):
+            return _children(_children(self._process)[0])[0]
+        return None
 
     def _expect(self, word: bytes) -> None:
         if self._channel.recv(1) != word:
@@ -132,9 +178,13 @@ class Launched:
         number = self._channel.recv(_MOST_DIGITS)
         if not number:
             raise self._failed()
-        if int(number) != self._process:
+        if int(number) == self._process:
+            return
+        if self._session is not None:
+            self._job = SandboxJob(self._session, self._process)
+        else:
             os.waitpid(self._process, 0)
-            self._process = int(number)
+        self._process = int(number)
 
     def _not_joined(self, why: str) -> NoReturn:
         self.kill()
@@ -160,14 +210,25 @@ def launch(plan: Plan) -> Launched:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     failures, failed = os.pipe()
     status, told = os.pipe()
+    session, leader = _session_channel(plan)
     process = os.fork()
     if process == 0:
         ours.close()
-        staging.run(plan, theirs, failed, told)
+        if session is not None:
+            session.close()
+        staging.run(plan, theirs, failed, told, leader)
     theirs.close()
     os.close(failed)
     os.close(told)
-    return Launched(plan, process, ours, failures, status)
+    if leader is not None:
+        leader.close()
+    return Launched(plan, process, ours, failures, status, session=session)
+
+
+def _session_channel(plan: Plan) -> tuple[socket.socket, socket.socket] | tuple[None, None]:
+    if plan.in_foreground is None:
+        return None, None
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
 def bubblewrap_failed(said: str) -> LaunchError:

@@ -20,7 +20,7 @@ from belljar.policy import Mode
 from belljar.sandbox.homes import home_inside
 from belljar.sandbox.network import Network
 from belljar.sandbox.spec import Spec
-from belljar.sandbox.terminal import Terminal
+from belljar.sandbox.terminal import terminal_of_caller
 from belljar.sandbox.view import view_of
 
 
@@ -33,17 +33,18 @@ def run(spec: Spec, network: Network | None, files: dict[Path, bytes], *, timeou
     check_proc()
     identity, home = choose(), home_inside(os.environ)
     view = view_of(spec, home, files | account_files(identity, home))
-    terminal = Terminal()
+    terminal = terminal_of_caller()
     enforcement = enforce(spec.limits)
     udp = network is not None and network.policy.mode is Mode.ALLOW_ALL
     plan = Plan(
         spec,
         view,
         identity,
-        terminal.streams(),
+        (0, 1, 2) if terminal is None else terminal.streams(),
         sealed=network is not None,
         udp=udp,
         address_space=enforcement.address_space,
+        in_foreground=None if terminal is None else terminal.begins_joined,
     )
     gc.freeze()  # what is there by now stays, in this process and in the one that it forks
     launched = launch(plan)

@@ -35,6 +35,7 @@ from typing import Final, NoReturn
 from belljar.backends.local import bubblewrap
 from belljar.backends.local.identity import Identity
 from belljar.backends.local.lacks import Lack, StagingError, needed
+from belljar.backends.local.leading import lead
 from belljar.backends.local.stage import NO_MOUNTS, Stage, copies_of
 from belljar.errors import BelljarError
 from belljar.linux import mounts, sharedmemory
@@ -93,6 +94,9 @@ class Plan:
     outlives_maker: bool = False
     """Whether it lives on without us; its command is then its first process."""
 
+    in_foreground: bool | None = None
+    """Whether the command may read from the terminal that is among its streams; None if there is no terminal."""
+
 
 def check_proc() -> None:
     """Make sure that /proc shows us: we write to processes' files there by their numbers. Raises StagingError."""
@@ -107,10 +111,12 @@ def check_proc() -> None:
         )
 
 
-def run(plan: Plan, channel: socket.socket, failures: int, status: int) -> NoReturn:
-    """Become the sandbox. Bubblewrap writes to `status` how it goes."""
+def run(
+    plan: Plan, channel: socket.socket, failures: int, status: int, session: socket.socket | None = None
+) -> NoReturn:
+    """Become the sandbox. Bubblewrap writes to `status` how it goes; `session` is for one with a terminal."""
     try:
-        _become(plan, channel, status)
+        _become(plan, channel, status, session)
     except BelljarError as error:
         lack = error.lack if isinstance(error, StagingError) else None
         os.write(failures, f"{lack or ''}{END_OF_LACK}{error}".encode())
@@ -120,7 +126,7 @@ def run(plan: Plan, channel: socket.socket, failures: int, status: int) -> NoRet
         os._exit(EXIT_FAILED)
 
 
-def _become(plan: Plan, channel: socket.socket, status: int) -> None:
+def _become(plan: Plan, channel: socket.socket, status: int, session: socket.socket | None) -> None:
     program = _bubblewrap()
     os.setsid()
     if plan.identity.is_stand_in:
@@ -141,7 +147,7 @@ def _become(plan: Plan, channel: socket.socket, status: int) -> None:
     listeners = arm_here(udp=plan.udp) if plan.sealed else None
     stage = Stage(plan.view, copies)
     _wait_for(channel, COUNTED)
-    _hand_over_to_first_process()
+    _hand_over_to_first_process(plan, session)
     if not plan.outlives_maker:
         get_signal_when_parent_dies(signal.SIGKILL)
     number = Path("/proc/self").readlink()  # who we are to our parent, in whose namespace this /proc is
@@ -151,7 +157,7 @@ def _become(plan: Plan, channel: socket.socket, status: int) -> None:
     if listeners is not None:
         with closing(listeners):
             send_sockets(channel, listeners.groups())
-    connect_streams(plan.streams)
+    _connect(plan.streams)
     limit(plan.address_space)
     _wait_for(channel, GO)
     _keep_to_ourselves()
@@ -179,12 +185,30 @@ def _wait_for(channel: socket.socket, word: bytes) -> None:
         os._exit(EXIT_FAILED)  # the parent is gone, and there is nobody to tell
 
 
-def _hand_over_to_first_process() -> None:
-    """Go on as the first process of a new PID namespace, whose end is the end of all in it."""
+def _hand_over_to_first_process(plan: Plan, session: socket.socket | None) -> None:
+    """Go on as the first process of a new PID namespace, whose end is the end of all in it.
+
+    Where there is a terminal, who hands over stays as the leader of the session.
+    """
     unshare(CLONE_NEWPID)
-    if fork_sibling() != 0:
-        os._exit(0)
-    os.setsid()
+    if plan.in_foreground is None or session is None:
+        if fork_sibling() != 0:
+            os._exit(0)
+        os.setsid()
+        return
+    terminal = next(stream for stream in plan.streams if os.isatty(stream))
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+    leader, ours = socket.socketpair()
+    first = fork_sibling()
+    if first != 0:
+        ours.close()
+        lead(first, terminal, leader, session, foreground=plan.in_foreground)
+    leader.close()
+    session.close()
+    os.setpgid(0, 0)
+    ours.send(b"\0")
+    _wait_for(ours, b"\0")
+    ours.close()
 
 
 def _enter_stage(plan: Plan, lack: Lack) -> dict[Bind, int]:
@@ -197,10 +221,14 @@ def _enter_mount_namespace(lack: Lack) -> None:
         mounts.enter_private_mount_namespace()
 
 
-def connect_streams(streams: Sequence[int]) -> None:
-    """Make some descriptors the standard streams; where there is a terminal, it becomes the controlling one."""
+def _connect(streams: Sequence[int]) -> None:
     for target, stream in enumerate(streams):
         os.dup2(stream, target)
+
+
+def connect_streams(streams: Sequence[int]) -> None:
+    """Make some descriptors the standard streams; where there is a terminal, it becomes the controlling one."""
+    _connect(streams)
     if os.isatty(0) or os.isatty(1) or os.isatty(2):
         terminal = next(stream for stream in (0, 1, 2) if os.isatty(stream))
         fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
