@@ -37,7 +37,7 @@ from typing import Final, NoReturn
 from belljar.backends.local import bubblewrap
 from belljar.backends.local.identity import Identity
 from belljar.errors import BelljarError
-from belljar.linux import mounts
+from belljar.linux import coredumps, mounts
 from belljar.linux.descriptors import send_sockets
 from belljar.linux.namespaces import CLONE_NEWNET, CLONE_NEWPID, CLONE_NEWUSER, unshare
 from belljar.linux.processes import fork_sibling, get_signal_when_parent_dies, restore_signals
@@ -98,6 +98,7 @@ def run(plan: Plan, channel: socket.socket, failures: int, status: int) -> NoRet
 
 def _become(plan: Plan, channel: socket.socket, status: int) -> None:
     program = _bubblewrap()
+    _prevent_core_dumps()
     os.setsid()
     if plan.identity.is_stand_in:
         os.setgroups([])  # root's groups would open to the stand-in what they open to root
@@ -227,10 +228,15 @@ def _keep_to_ourselves() -> None:
                 os.set_inheritable(descriptor, False)  # noqa: FBT003 - the standard library's interface
 
 
+def _prevent_core_dumps() -> None:
+    try:
+        coredumps.prevent()  # the filter keeps it so
+    except coredumps.CoreDumpsError as error:
+        raise StagingError(str(error)) from None
+
+
 def limit(address_space: int | None) -> None:
     """Limit what this process, and what it becomes, may use."""
-    # Not 0: that would stop a core dump to a file, but not one to a program of the host's. The filter keeps it so.
-    resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
     # Counted in the agent's user namespace: what the user runs elsewhere does not matter, and cannot be starved.
     most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
     processes = MOST_PROCESSES if most == resource.RLIM_INFINITY else min(MOST_PROCESSES, most)
