@@ -7,7 +7,7 @@ Those ordinary users have to run this very Python and these very sources, and ne
 is in root's home, or was cloned with a umask of 077. A copy of the sources that everybody can read is therefore mounted
 over them, and whatever on the way there is closed gives way to a directory that shows the checkout and the Python
 alone. Paths stay what they were. Nothing of this is seen outside, and it ends with the run: nor does root leave
-anything behind among the files of whoever has the checkout, but in `.cache`, which is theirs again in the end.
+anything behind among the files of whoever has the checkout, but caches, which are theirs again in the end.
 """
 
 import compileall
@@ -28,6 +28,8 @@ from tests import privileges
 CHECKOUT = Path(__file__).resolve().parents[1]
 CACHE = CHECKOUT / ".cache"
 _VENV = CHECKOUT / ".venv"
+_WRITTEN = (CACHE, CHECKOUT / ".pytest_cache")
+"""What is kept from one run to the next."""
 _MARK = CHECKOUT / ".staged"
 _KEPT_VARIABLES = ("BELLJAR_", "PYTEST_", "PYTHON", "HYPOTHESIS_", "CI", "LANG", "LC_", "TERM", "TMPDIR", "COLUMNS")
 
@@ -64,8 +66,9 @@ def leave() -> None:
     """Give what was written down to whoever has the checkout."""
     owner = _VENV.stat() if _VENV.exists() else CHECKOUT.stat()
     if os.geteuid() == 0 and owner.st_uid != 0:
-        for path in (CACHE, *CACHE.rglob("*")):
-            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+        for place in _WRITTEN:
+            for path in (place, *place.rglob("*")):
+                os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
 def _sudo() -> list[str] | None:
@@ -86,10 +89,11 @@ def _show_to_everybody() -> None:
     except PermissionError:
         return  # root of a container that may do nothing; the tests say what they miss
     os.umask(0o022)
-    CACHE.mkdir(exist_ok=True)
+    for place in _WRITTEN:
+        place.mkdir(exist_ok=True)
     with _somewhere() as stage:
         _copy(CHECKOUT, stage / "checkout")
-        for made in (_VENV, CACHE):
+        for made in (_VENV, *_WRITTEN):
             _mount(made, stage / "checkout" / made.name)
         pythons = {Path(prefix) for prefix in (sys.base_prefix, os.path.realpath(sys.base_prefix))}
         _show(stage / "open", {CHECKOUT: stage / "checkout", **{python: python for python in pythons}})
