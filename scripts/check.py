@@ -20,6 +20,8 @@ STATIC = {
 }
 WORKERS = min(2 * (os.cpu_count() or 1), 4)  # more than there are processors: many wait for container engines
 TESTS = ["pytest", "-q", "-n", str(WORKERS), f"--junitxml={REPORT}"]
+SLOWEST = 10
+"""How many of the tests that took longest are named in the end."""
 
 
 class Result(NamedTuple):
@@ -32,6 +34,8 @@ class Counts(NamedTuple):
     passed: int
     failed: int
     skipped: list[str]
+    seconds: dict[str, float]
+    """How long each test took, with what it set up and cleaned up."""
 
 
 def run(name: str, command: list[str], *, show: bool = False) -> Result:
@@ -48,14 +52,17 @@ def run(name: str, command: list[str], *, show: bool = False) -> Result:
 def read_report() -> Counts:
     """Count the tests of the last run; each skipped one comes with its reason."""
     passed, failed, skipped = 0, 0, []
+    seconds = dict[str, float]()
     for case in ET.parse(REPORT).iter("testcase"):
+        name = f"{case.get('classname')}.{case.get('name')}"
+        seconds[name] = float(case.get("time", 0))
         if case.find("failure") is not None or case.find("error") is not None:
             failed += 1
         elif (skip := case.find("skipped")) is not None:
-            skipped.append(f"{case.get('classname')}.{case.get('name')}: {skip.get('message')}")
+            skipped.append(f"{name}: {skip.get('message')}")
         else:
             passed += 1
-    return Counts(passed, failed, skipped)
+    return Counts(passed, failed, skipped, seconds)
 
 
 def main() -> int:
@@ -70,6 +77,8 @@ def main() -> int:
         print(f"  {result.name:<8} {'passed' if result.passed else 'FAILED':<7} {result.seconds:6.1f} s")
     if REPORT.exists():
         counts = read_report()
+        for name in sorted(counts.seconds, key=lambda name: -counts.seconds[name])[:SLOWEST]:
+            print(f"  {counts.seconds[name]:6.1f} s  {name}")
         for reason in counts.skipped:
             print(f"  skipped: {reason}")
         print(f"{counts.passed} passed, {counts.failed} failed, {len(counts.skipped)} skipped")

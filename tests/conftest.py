@@ -6,13 +6,20 @@ from typing import Any
 import pytest
 
 from belljar.linux.namespaces import NetworkNamespace
-from tests import privileges
+from tests import privileges, stage
 
 
 def pytest_configure(config):
-    """Before there are threads, and in the first process only: the workers of a parallel run are its children."""
+    """Before there are threads. The workers of a parallel run are children of the first process, where that is."""
     if not hasattr(config, "workerinput"):
-        privileges.gain()
+        stage.enter()
+    stage.behave()
+
+
+def pytest_unconfigure(config):
+    """Leave no files of root's."""
+    if not hasattr(config, "workerinput"):
+        stage.leave()
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ it looks at the seal from inside, with nothing but a shell and what is in every 
 """
 
 import os
+import resource
 import select
 import signal
 import termios
@@ -303,6 +304,13 @@ class Sealed(Conformance):
         lines = dict(line.split(":\t") for line in status.splitlines())
         assert {value for name, value in lines.items() if name.startswith("Cap")} == {"0" * 16}
         assert (lines["NoNewPrivs"], lines["Seccomp"]) == ("1", "2")
+
+    def test_nobody_leaves_a_core_dump(self, backend, jar):
+        """A limit of 0 is about files alone, and a dump may be the input of a program of the host's."""
+        may_be = {"1"} if resource.getrlimit(resource.RLIMIT_CORE)[1] else {"0", "1"}
+        for process in ("self", "1"):
+            *_, soft, hard, _ = shell(backend, jar, f"grep '^Max core' /proc/{process}/limits").split()
+            assert {soft, hard} <= may_be
 
     def test_a_command_is_where_the_first_process_is(self, backend, jar):
         own, first = (

@@ -40,7 +40,10 @@ class Agent:
         assert self._process.stdout is not None
         self._process.stdin.write(f"{{ {script}\n}} 2>&1; echo; echo '{END}'\n")
         self._process.stdin.flush()
-        said = iter(self._process.stdout.readline, f"{END}\n")
+        said = list[str]()
+        while (line := self._process.stdout.readline()) != f"{END}\n":
+            assert line, f"the agent is gone: {''.join(said)}"
+            said.append(line)
         return "".join(said).removesuffix("\n")
 
 

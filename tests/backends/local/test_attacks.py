@@ -216,6 +216,11 @@ LACKS = {
     "user namespaces": ("unshare -r", "echo 0 > /proc/sys/user/max_user_namespaces", "sysctl -w user.max"),
     "bubblewrap": ("unshare -m", "mount --bind /dev/null $(readlink -f /usr/bin/bwrap)", "apt-get install bubblewrap"),
     "nftables": ("unshare -m", "mount --bind /dev/null $(readlink -f /usr/sbin/nft)", "apt-get install nftables"),
+    "a limit that stops core dumps to a program": (
+        "unshare -mr",
+        "echo '|/bin/dump' >to && mount --bind to /proc/sys/kernel/core_pattern && ulimit -Hc 0",
+        "let it be 1 or more (ulimit -Hc",
+    ),
     "a file system that shows other owners": ("unshare -m", "mkdir p && mount -t proc p p", "ext4"),
 }
 

@@ -46,6 +46,18 @@ def test_an_allowed_name_is_reached_and_nothing_else(cli, universe):
     assert denied[f"{addresses.EVIL}:80"] == ("not_allowed_address", f"--allow-cidr {addresses.EVIL}")
 
 
+def test_whose_hard_limit_on_core_dumps_is_0_has_none_to_files(cli):
+    """As it is on hardened machines, and for whatever sudo starts. Nobody but a real root can set another limit."""
+    command = ["prlimit", "--core=0:0", *cli.command("run", "--", "grep", "^Max core", "/proc/self/limits")]
+    options = {"cwd": cli.workdir, "env": cli.environment(), "capture_output": True, "text": True, "check": False}
+    done = cli.universe.gateway.call(subprocess.run, command, **options)
+    if Path("/proc/sys/kernel/core_pattern").read_text().startswith(("|", "@")) and done.returncode != 0:
+        assert "core dumps cannot be prevented: they go to a program here" in done.stderr
+    else:
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.split()[4:6] in (["0", "0"], ["1", "1"])
+
+
 def test_without_an_option_nothing_is_reached(cli, universe):
     done = cli.run("--", "curl", "-sS", "--max-time", "5", "http://plain.test/")
     assert done.returncode == 6

@@ -10,6 +10,7 @@ from belljar.backends.containers.libpod import podman
 from belljar.backends.containers.rights import is_rootless, server_of
 from belljar.backends.interface import MachineError
 from belljar.linux import sharedmemory
+from belljar.linux.coredumps import preventing_limit
 from belljar.sandbox import bounds
 from belljar.sandbox.spec import ResourceLimits
 
@@ -19,13 +20,9 @@ _MOST_OF_A_USER: Final = 32768  # what Podman leaves to itself, and can pass on
 
 
 def every_container() -> dict[str, Any]:
-    """Return the limits that hold for each process. They are named, since the engines' own may exceed this machine's.
-
-    A core dump can be a program of the host's, which runs as root and reads what has crashed: a limit of 1 byte
-    prevents that, and a limit of 0 does not.
-    """
+    """Return the limits that hold for each process. They are named: the engines' own may exceed this machine's."""
     files, processes = _at_most(resource.RLIMIT_NOFILE, _MOST_FILES), _at_most(resource.RLIMIT_NPROC, _MOST_OF_A_USER)
-    return {"Ulimits": [_limit("nofile", files), _limit("nproc", processes), _limit("core", 1)]}
+    return {"Ulimits": [_limit("nofile", files), _limit("nproc", processes), _limit("core", preventing_limit())]}
 
 
 def of_sandbox(limits: ResourceLimits) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from typing import Final, NoReturn
 from belljar.backends.interface import Command, GoneError, LostError, MachineError, WantedError
 from belljar.backends.local import bubblewrap, staging
 from belljar.backends.local.records import Record
-from belljar.linux import cgroups, seccomp
+from belljar.linux import cgroups, coredumps, seccomp
 from belljar.linux.descriptors import is_readable
 from belljar.linux.lives import has_ended
 from belljar.linux.namespaces import CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, setns
@@ -81,6 +81,7 @@ def start(record: Record, command: Command, streams: Sequence[int], keep: Sequen
     environment = {**record.environment, **command.environment}
     arguments = [_SHELL, "-c", START, "belljar", *command.arguments]
     cgroups.add(map(Path, record.groups), 0)
+    _prevent_core_dumps()
     enter(record)
     failed, failing = os.pipe()
     _close_all_but({0, 1, 2, *streams, *keep, failed, failing})
@@ -132,6 +133,13 @@ def _become_outer_root(record: Record, outer: int) -> None:
     setns(outer, CLONE_NEWUSER)
     os.setresgid(0, 0, 0)
     os.setresuid(0, 0, 0)
+
+
+def _prevent_core_dumps() -> None:
+    try:
+        coredumps.prevent()  # before the filter, which keeps it so
+    except coredumps.CoreDumpsError as error:
+        raise MachineError(str(error)) from None
 
 
 def _close_all_but(kept: set[int]) -> None:

@@ -38,7 +38,7 @@ from belljar.backends.local.lacks import Lack, StagingError, needed
 from belljar.backends.local.leading import lead
 from belljar.backends.local.stage import NO_MOUNTS, Stage, copies_of
 from belljar.errors import BelljarError
-from belljar.linux import mounts, sharedmemory
+from belljar.linux import coredumps, mounts, sharedmemory
 from belljar.linux.descriptors import send_sockets
 from belljar.linux.namespaces import CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS, unshare
 from belljar.linux.processes import fork_sibling, get_signal_when_parent_dies, restore_signals
@@ -128,6 +128,7 @@ def run(
 
 def _become(plan: Plan, channel: socket.socket, status: int, session: socket.socket | None) -> None:
     program = _bubblewrap()
+    _prevent_core_dumps()
     os.setsid()
     if plan.identity.is_stand_in:
         os.setgroups([])  # root's groups would open to the stand-in what they open to root
@@ -242,10 +243,15 @@ def _keep_to_ourselves() -> None:
                 os.set_inheritable(descriptor, False)  # noqa: FBT003 - the standard library's interface
 
 
+def _prevent_core_dumps() -> None:
+    try:
+        coredumps.prevent()  # the filter keeps it so
+    except coredumps.CoreDumpsError as error:
+        raise StagingError(str(error)) from None
+
+
 def limit(address_space: int | None) -> None:
     """Limit what this process, and what it becomes, may use."""
-    # Not 0: that would stop a core dump to a file, but not one to a program of the host's. The filter keeps it so.
-    resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
     for kind, most in _RESOURCES.items():
         soft, hard = (
             (most if limit == resource.RLIM_INFINITY else min(limit, most)) for limit in resource.getrlimit(kind)
