@@ -76,7 +76,8 @@ class Launched:
 
     def go(self) -> None:
         """Start the command. Raises LaunchError."""
-        self._channel.send(staging.GO)
+        with suppress(BrokenPipeError):  # the child has died, and is asked why in a moment
+            self._channel.send(staging.GO)
         if not self._status.readline():
             raise self._failed()
 
@@ -121,7 +122,10 @@ class Launched:
 
     def _meet(self) -> None:
         """Learn which process is the sandbox's: the one that we forked hands over to another child of ours."""
-        number = self._channel.recv(_MOST_DIGITS)
+        try:
+            number = self._channel.recv(_MOST_DIGITS)
+        except ConnectionResetError:  # it died before it had read all that we said
+            number = b""
         if not number:
             raise self._failed()
         if int(number) != self._process:

@@ -112,15 +112,12 @@ def _become(plan: Plan, channel: socket.socket, status: int) -> None:
     _wait_for(channel, MAPPED)
     os.setresgid(0, 0, 0)
     os.setresuid(0, 0, 0)
-    sharedmemory.bound(
-        bounds.shared(bounds.here())
-    )  # where the kernel is too old for that, the control group has to do
+    sharedmemory.bound(bounds.shared(bounds.here()))  # where the kernel does not let us, the control group has to do
     if copies is None:
         copies = _enter_stage(plan)
     else:
         mounts.enter_private_mount_namespace()  # the one that root made is not ours to mount in
     listeners = arm_here(udp=plan.udp) if plan.sealed else None
-    stage = Stage(plan.view, copies)
     _wait_for(channel, COUNTED)
     _hand_over_to_first_process()
     if not plan.outlives_maker:
@@ -129,13 +126,14 @@ def _become(plan: Plan, channel: socket.socket, status: int) -> None:
     if listeners is not None:
         with closing(listeners):
             send_sockets(channel, listeners.groups())
+    stage = Stage(plan.view, copies)  # while the parent goes on
     connect_streams(plan.streams)
     limit(plan.address_space)
     _wait_for(channel, GO)
     _keep_to_ourselves()
     os.set_inheritable(status, True)  # noqa: FBT003 - the standard library's interface
     life = "--as-pid-1" if plan.outlives_maker else "--die-with-parent"
-    arguments = bubblewrap.arguments(plan.spec, plan.view, plan.identity, stage.source, status)
+    arguments = bubblewrap.arguments(plan.spec, plan.view, plan.identity, stage, status)
     restore_signals()
     os.execve(program, ["bwrap", life, *arguments], {})  # noqa: S606 - there is to be no shell
 
