@@ -32,19 +32,24 @@ class Screens:
         self._empty = empty
         self._mounts = mounts.mount_points()
 
-    def screen(self, source: Path, target: Path) -> None:
-        """Show a directory at an empty one. Raises OSError."""
+    def screen(self, source: Path, target: Path, ours: Path | None = None) -> None:
+        """Show a directory at an empty one, with the files of another in place of its own. Raises OSError."""
         above = f"{source}/"
         if any(mount.startswith(above) for mount in self._mounts):
-            self._put_together(source, target)
-        else:
-            with _held(source) as held:
-                mounts.mount_overlay(target, held, str(self._empty))
+            self._put_together(source, target, ours)
+            return
+        with _held(source) as held:
+            mounts.mount_overlay(target, *((held, str(self._empty)) if ours is None else (str(ours), held)))
 
-    def _put_together(self, source: Path, target: Path) -> None:
+    def _put_together(self, source: Path, target: Path, ours: Path | None) -> None:
+        replaced = {file.name: file for file in ours.iterdir()} if ours is not None else {}
+        for name, file in replaced.items():
+            (target / name).touch()
+            mounts.bind(str(file), target / name)
         with os.scandir(source) as entries:
             for entry in entries:
-                self._add(entry, target / entry.name)
+                if entry.name not in replaced:
+                    self._add(entry, target / entry.name)
 
     def _add(self, entry: "os.DirEntry[str]", target: Path) -> None:
         path = Path(entry.path)

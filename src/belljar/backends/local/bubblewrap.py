@@ -1,14 +1,14 @@
 """How bubblewrap is asked for a sandbox."""
 
 import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Final
 
 from belljar.backends.local.identity import Identity
+from belljar.backends.local.stage import Stage
 from belljar.linux import seccomp
 from belljar.sandbox import bounds
-from belljar.sandbox.spec import Bind, Spec
+from belljar.sandbox.spec import Spec
 from belljar.sandbox.starting import hint_for, script
 from belljar.sandbox.view import View
 
@@ -23,18 +23,14 @@ _COMMAND: Final = "/run/belljar/command"
 """What the shell becomes. Bubblewrap itself takes only so many words."""
 
 
-Source = Callable[[Bind | Path], Path]
-"""Tells where a part of the host, or a place in memory, is found when bubblewrap looks for it."""
-
-
-def arguments(spec: Spec, view: View, identity: Identity, source: Source, status: int) -> list[str]:
+def arguments(spec: Spec, view: View, identity: Identity, stage: Stage, status: int) -> list[str]:
     """Return bubblewrap's arguments. How it goes is written to the descriptor `status`."""
     hint = hint_for(spec.command[0], spec.environment)
     options = [
         *_WALLS,
         *("--uid", str(identity.uid), "--gid", str(identity.gid)),
         *("--seccomp", str(_readable(seccomp.program(debugger=spec.debugger))), "--json-status-fd", str(status)),
-        *_view(view, source),
+        *_view(view, stage),
         *("--chdir", str(spec.workdir)),
         *(word for name, value in spec.environment.items() for word in ("--setenv", name, value)),
         *("--perms", "0444", "--ro-bind-data", str(_readable(script(spec.command, hint))), _COMMAND),
@@ -44,7 +40,8 @@ def arguments(spec: Spec, view: View, identity: Identity, source: Source, status
     return ["--args", str(_readable(words)), "--", SHELL, _COMMAND]
 
 
-def _view(view: View, source: Source) -> Iterator[str]:
+def _view(view: View, stage: Stage) -> Iterator[str]:
+    source = stage.source
     for link, target in view.links.items():
         yield from ("--symlink", target, str(link))
     for bind in view.system:
@@ -56,7 +53,7 @@ def _view(view: View, source: Source) -> Iterator[str]:
         yield from ("--bind" if bind.writable else "--ro-bind", str(source(bind)), str(bind.target))
     if view.scratch is not None:
         yield from ("--bind", str(source(view.scratch)), str(view.scratch.target))
-    for path, content in view.files.items():
+    for path, content in stage.files.items():
         yield from ("--perms", "0444", "--ro-bind-data", str(_readable(content)), str(path))
     yield from ("--remount-ro", "/dev", "--remount-ro", "/")
 

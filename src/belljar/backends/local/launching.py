@@ -175,7 +175,10 @@ class Launched:
 
     def _meet(self) -> None:
         """Learn which process is the sandbox's: the one that we forked hands over to another child of ours."""
-        number = self._channel.recv(_MOST_DIGITS)
+        try:
+            number = self._channel.recv(_MOST_DIGITS)
+        except ConnectionResetError:  # it died before it had read all that we said
+            number = b""
         if not number:
             raise self._failed()
         if int(number) == self._process:

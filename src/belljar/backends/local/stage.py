@@ -47,6 +47,8 @@ class Stage:
             self._places[bind] = self._new_place(is_directory=stat.S_ISDIR(os.fstat(copy).st_mode))
             mounts.attach(copy, self._places[bind])
             os.close(copy)
+        self.files = dict(view.files)
+        """Those for bubblewrap to show: the others are in the system's directories already."""
         empty = self._new_place()
         screens = Screens(empty)
         for bind in (*view.system, *view.tools):
@@ -72,7 +74,7 @@ class Stage:
     def _screen(self, bind: Bind, screens: Screens) -> None:
         source, target = self._places.get(bind, bind.source), self._new_place()
         try:
-            screens.screen(source, target)
+            screens.screen(source, target, self._files_in(bind.target))
         except OSError as error:
             raise StagingError(
                 f"{bind.source} cannot be shown inside without the sockets in it: no overlay of it is to be had "
@@ -80,6 +82,17 @@ class Stage:
                 "overlay of an overlay, as in a container inside a container."
             ) from error
         self._places[bind] = target
+
+    def _files_in(self, directory: Path) -> Path | None:
+        """Put files that exist inside only, and belong into a directory, into one of their own; None without any."""
+        found = [path for path in self.files if path.parent == directory]
+        if not found:
+            return None
+        place = self._new_place()
+        for path in found:
+            (place / path.name).write_bytes(self.files.pop(path))
+            (place / path.name).chmod(0o444)
+        return place
 
     def _hide(self, scratch: Bind, empty: Path) -> None:
         """Show a directory of ours so that nothing inside tells where it is.

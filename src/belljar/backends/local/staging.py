@@ -140,13 +140,12 @@ def _become(plan: Plan, channel: socket.socket, status: int, session: socket.soc
     os.setresuid(0, 0, 0)
     with suppress(PermissionError):  # Podman's filter keeps the call from everybody: a container's name may be seen
         socket.sethostname("belljar")
-    sharedmemory.bound(bounds.shared(bounds.here()))  # on an old kernel, the control group has to do
+    sharedmemory.bound(bounds.shared(bounds.here()))  # where the kernel does not let us, the control group has to do
     if copies is None:
         copies = _enter_stage(plan, Lack.MOUNTS)
     else:
         _enter_mount_namespace(Lack.MOUNTS)  # the one that root made is not ours to mount in
     listeners = arm_here(udp=plan.udp) if plan.sealed else None
-    stage = Stage(plan.view, copies)
     _wait_for(channel, COUNTED)
     _hand_over_to_first_process(plan, session)
     if not plan.outlives_maker:
@@ -158,13 +157,14 @@ def _become(plan: Plan, channel: socket.socket, status: int, session: socket.soc
     if listeners is not None:
         with closing(listeners):
             send_sockets(channel, listeners.groups())
+    stage = Stage(plan.view, copies)  # while the parent goes on
     _connect(plan.streams)
     limit(plan.address_space)
     _wait_for(channel, GO)
     _keep_to_ourselves()
     os.set_inheritable(status, True)  # noqa: FBT003 - the standard library's interface
     life = "--as-pid-1" if plan.outlives_maker else "--die-with-parent"
-    arguments = bubblewrap.arguments(plan.spec, plan.view, plan.identity, stage.source, status)
+    arguments = bubblewrap.arguments(plan.spec, plan.view, plan.identity, stage, status)
     restore_signals()
     os.execve(program, ["bwrap", life, *arguments], {})  # noqa: S606 - there is to be no shell
 
