@@ -30,6 +30,18 @@ class Sleeper:
     def signal(self, number: int) -> None:
         self._started.send_signal(number)
 
+    def group(self) -> int | None:
+        return None  # it has no terminal
+
+    def signal_group(self, number: int) -> None:
+        self.signal(number)
+
+    def stopped_by(self) -> int | None:
+        return None
+
+    def resume(self, *, foreground: bool) -> None:
+        self.signal(signal.SIGCONT)
+
     def kill(self) -> None:
         if self.process is not None:
             self.process.kill()
