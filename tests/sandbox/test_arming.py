@@ -14,6 +14,7 @@ from belljar.gateway.origin import original_destination
 from belljar.linux import loopback, nft, programs, transparent
 from belljar.linux.descriptors import receive_sockets, send_sockets
 from belljar.linux.namespaces import NetworkNamespace
+from belljar.linux.trusted import SYSTEM, Trust
 from belljar.sandbox.arming import ArmingError, arm, arm_here
 from belljar.wire.packets import udp_packet
 
@@ -346,6 +347,7 @@ def test_a_missing_program_is_named_with_its_package(namespace, monkeypatch, tmp
     for present in {"nft", "ip"} - {program}:
         (tmp_path / present).symlink_to("/bin/true")
     monkeypatch.setattr(programs, "DIRECTORIES", str(tmp_path))
+    monkeypatch.setattr(programs, "Trust", lambda: Trust((tmp_path, *SYSTEM)))
     with pytest.raises(ArmingError, match=rf"{program} is not installed\n.*apt-get install {package}$"):
         arm(namespace, udp=False)
 

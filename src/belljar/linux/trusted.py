@@ -61,7 +61,7 @@ class Trust:
     def check(self, path: Path) -> Path:
         """Return which file an absolute path leads to, which is without links. Raises UntrustedError, and OSError."""
         self._check_place(path, path)
-        self._check_rights(_ROOT, _ROOT.lstat(), path)
+        # The root directory is shown to no sandbox. In a container it may belong to anybody.
         here, steps, links = _ROOT, list(path.parts[:0:-1]), 0
         while steps:
             step = steps.pop()
@@ -116,8 +116,12 @@ def _is_roots(owner: int) -> bool:
 
 
 def _nobody() -> int | None:
-    """Return the number that stands for all users whom our user namespace does not have, if there are any."""
+    """Return the number that stands for users whom our user namespace does not have, if it is no other user's.
+
+    Where there is no root either, it is root's, whosever it is besides.
+    """
     # Not remembered: we change namespaces.
     number = int(Path("/proc/sys/kernel/overflowuid").read_text())
     ranges = [tuple(map(int, line.split())) for line in Path("/proc/self/uid_map").read_text().splitlines()]
-    return None if any(first <= number < first + length for first, _, length in ranges) else number
+    are_there = (any(first <= user < first + length for first, _, length in ranges) for user in (0, number))
+    return None if all(are_there) else number
