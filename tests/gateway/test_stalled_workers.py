@@ -158,6 +158,20 @@ def test_a_change_while_a_worker_is_replaced_is_what_the_next_one_begins_with(un
     assert contacts(universe) == {addresses.OTHER_PUBLIC}
 
 
+def test_a_change_overtakes_the_hand_over_of_the_policy_before(universe, workers):
+    names = ", ".join(f"n{number}.test" for number in range(20_000))  # which takes its time to be compiled
+    large = f"mode: block-all\negress: {{allowed_domains: ['plain.test:{ECHO}', {names}]}}"
+    with served(universe, workers, "a", large) as a:
+        assert reaches(a, "plain.test")
+        kill(workers, 0)
+        until(lambda: workers.pids()[0] is None)
+        universe.forget()
+        assert in_time(workers.change_policy, "a", policy(OTHER, generation=2)).generation == 2
+        until(lambda: workers.is_in_force("a"))
+        assert [reaches(a, host) for host in ("plain.test", "other.test")] == [False, True]
+    assert contacts(universe) == {addresses.OTHER_PUBLIC}
+
+
 def test_the_last_of_many_changes_counts(universe, workers):
     with served(universe, workers, "a", PLAIN) as a:
         stop(workers, 0)
