@@ -42,7 +42,7 @@ from belljar.gateway.workers.waiting import Waiting
 BOUND: Final = 2.0
 """Seconds within which a change is in force, or the sandbox closed."""
 
-_HOLD_SECONDS: Final = 1.4
+_HOLD_SECONDS: Final = 1.5
 """A policy with 100,000 entries is compiled by then, if the machine has the time."""
 
 _DEAD_SECONDS: Final = 0.5
@@ -138,7 +138,7 @@ class Keeper:
     async def close(self, kept: Kept) -> None:
         """End everything of one sandbox, within `BOUND`."""
         del self.sandboxes[kept.id]
-        worker = self._worker if kept.holder is not None or kept.is_opening else None
+        worker = self._served_by(kept)
         try:
             if worker is not None:
                 await worker.ask("close", patience=BOUND, sandbox=kept.id)
@@ -168,15 +168,15 @@ class Keeper:
     def _offer(self, kept: Kept) -> None:
         """Have the worker told of the latest change, unless the sandbox is about to be handed over anyway."""
         worker = self._worker
-        if worker is None or kept.is_opening:
-            return
-        if kept.holder is worker or self._is_serving:
+        if worker is not None and (self._is_serving or kept.holder is worker or kept.openings):
             self._loop.spawn(self._unless_lost(self._put(kept, worker)))
 
     async def _put(self, kept: Kept, worker: WorkerProcess) -> None:
-        """Have the latest change put in force by a worker, and what is newer by then. Raises WorkerLostError."""
+        """Have the latest change put in force by a worker. Raises WorkerLostError."""
+        if self._worker is not worker or self.sandboxes.get(kept.id) is not kept:
+            return  # so much can happen before it is our turn
         change, is_opening = kept.change, kept.holder is not worker
-        kept.is_opening = is_opening
+        kept.openings += is_opening
         change.attempts += 1
         try:
             change.flows_cut = await kept.put_to(worker)
@@ -186,18 +186,17 @@ class Keeper:
             worker.kill()
             raise WorkerLostError(await worker.ended()) from None
         else:
-            change.is_in_force, change.attempts = True, 0
-            kept.holder, kept.is_new = worker, False
+            if self._worker is worker:
+                change.is_in_force, change.attempts = True, 0
+                kept.holder, kept.is_new = worker, False
         finally:
-            if is_opening:
-                kept.is_opening = False
+            if self._worker is worker:
+                kept.openings -= is_opening
             self._news.look_again()
-        if is_opening and kept.change is not change and kept.id in self.sandboxes:
-            self._offer(kept)
 
     async def _hold(self, kept: Kept, change: Change) -> None:
         """Close a sandbox whose change takes too long, with the worker's help or without."""
-        worker, began = kept.holder, self._loop.clock()
+        worker, began = self._served_by(kept), self._loop.clock()
         cause: HoldCause = "slow"
         try:
             if worker is not None:
@@ -210,6 +209,10 @@ class Keeper:
         left = BOUND - _HOLD_SECONDS - (self._loop.clock() - began)
         if not await self._news.until(lambda: change.is_over, max(left, 0.0)):
             self._tell_held(kept, cause)
+
+    def _served_by(self, kept: Kept) -> WorkerProcess | None:
+        """Return the worker that has opened a sandbox, or is about to."""
+        return self._worker if kept.holder is not None or kept.openings else None
 
     async def _kill(self, worker: WorkerProcess | None) -> None:
         """End a worker that does not listen."""
@@ -232,7 +235,7 @@ class Keeper:
         finally:
             self._worker, self._is_serving = None, False
             for kept in self.sandboxes.values():
-                kept.holder, kept.change.is_in_force = None, False
+                kept.holder, kept.openings, kept.change.is_in_force = None, 0, False
             worker.dismiss()
 
     async def _begin(self, worker: WorkerProcess) -> None:
@@ -285,4 +288,5 @@ class Keeper:
 
 def _is_due(kept: Kept, worker: WorkerProcess) -> bool:
     """Tell whether a sandbox is to be handed over to a worker."""
-    return kept.holder is not worker and kept.change.attempts < _ATTEMPTS and kept.change.error is None
+    is_under_way = kept.holder is worker or kept.openings
+    return not is_under_way and kept.change.attempts < _ATTEMPTS and kept.change.error is None

@@ -57,7 +57,9 @@ class Kept:
     holder: WorkerProcess | None = None
     """The worker that has opened it, while it lives."""
 
-    is_opening: bool = False
+    openings: int = 0
+    """How many times a worker was asked to open it, and has not answered."""
+
     is_new: bool = True
     """Whether no worker has opened it yet."""
 
@@ -72,18 +74,19 @@ class Kept:
             "change": change.number,
             "policy": policy_to_data(change.policy) if change.policy is not None else None,
         }
+        cut: int
         if self.holder is worker:
-            cut: int = await worker.ask("change_policy", patience=PATIENCE, **data)
-            return cut
-        await worker.ask(
-            "open",
-            [self.names.descriptor, *(listener.fileno() for listener in self.listeners)],
-            patience=PATIENCE,
-            limits=asdict(self.limits),
-            listeners={door: len(sockets) for door, sockets in self.listeners.groups().items()},
-            **data,
-        )
-        return 0
+            cut = await worker.ask("change_policy", patience=PATIENCE, **data)
+        else:
+            cut = await worker.ask(
+                "open",
+                [self.names.descriptor, *(listener.fileno() for listener in self.listeners)],
+                patience=PATIENCE,
+                limits=asdict(self.limits),
+                listeners={door: len(sockets) for door, sockets in self.listeners.groups().items()},
+                **data,
+            )
+        return cut
 
     def close(self) -> None:
         """Leave the sandbox without doors."""

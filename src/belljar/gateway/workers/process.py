@@ -25,6 +25,8 @@ PATIENCE: Final = 30.0
 """Seconds for what may take long: to start, and to compile a policy with 100,000 entries on a busy machine."""
 
 _LAST_WORDS_SECONDS: Final = 5.0
+_DEAD_SECONDS: Final = 1.0
+"""Until a process that has left the conversation has ended; one that does not is killed."""
 
 _PROGRAM: Final = """\
 import sys
@@ -107,9 +109,9 @@ class WorkerProcess:
 
     async def ended(self) -> str:
         """Return what became of a process that has left the conversation, or was killed."""
-        if not await self._has_ended(_LAST_WORDS_SECONDS):
+        if not await self._has_ended(_DEAD_SECONDS):
             self.kill()
-            await self._has_ended(_LAST_WORDS_SECONDS)
+            await self._has_ended(_DEAD_SECONDS)
         code = self._process.poll()
         if code is None:
             return "killed, and held up in the kernel"

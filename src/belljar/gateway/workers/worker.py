@@ -129,8 +129,12 @@ class Worker:
         for jar, listeners in unserved:
             self._gateway.open(jar, listeners)
 
-    def _open(self, message: Message, policy: CompiledPolicy | None) -> None:
+    def _open(self, message: Message, policy: CompiledPolicy | None) -> int:
         data, sandbox = message.data, message.data["sandbox"]
+        if sandbox in self._jars:  # the policy was changed while it was being opened
+            for descriptor in message.descriptors:
+                os.close(descriptor)
+            return self._change_policy(message, policy)
         memory = NameMemory(message.descriptors[0])
         sockets = map(adopt, message.descriptors[1:])
         listeners = Listeners(
@@ -146,6 +150,7 @@ class Worker:
             self._gateway.open(jar, listeners)
         else:
             self._unserved.append((jar, listeners))
+        return 0
 
     def _change_policy(self, message: Message, policy: CompiledPolicy | None) -> int:
         return self._jars[message.data["sandbox"]].change_policy(policy)
