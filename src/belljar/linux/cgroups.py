@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 PREFIX: Final = "belljar-"
+JOINED: Final = "joined"
 
 _MOUNTED: Final = Path("/sys/fs/cgroup")
 _PERIOD: Final = 100_000  # microseconds
@@ -81,7 +82,7 @@ class Group:
     def watch(self, process: int) -> int:
         """Start the watchman, who puts a process into the group first: the kernel takes its time for that.
 
-        Returns a descriptor from which nothing is read once it is done, or why it could not be done. For a process
+        Returns a descriptor from which JOINED is read once it is done, or else why it could not be done. For a process
         without threads.
         """
         ours, _alive = os.pipe()
@@ -94,13 +95,14 @@ class Group:
 
     def _stand_watch(self, maker: int, process: int, telling: int) -> None:
         try:
-            try:
-                add(self.directories, process)
-            except OSError as error:
-                os.write(telling, str(error).encode())
             os.setsid()
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
+            try:
+                add(self.directories, process)
+                os.write(telling, JOINED.encode())
+            except OSError as error:
+                os.write(telling, str(error).encode())
             os.closerange(0, maker)  # whatever we kept open, somebody would wait for its end in vain
             os.closerange(maker + 1, _MOST_DESCRIPTORS)
             os.read(maker, 1)

@@ -44,9 +44,9 @@ def shared(memory: int) -> int:
     return memory // _SHARED
 
 
-def sizes(home: Path) -> dict[Path, int]:
+def sizes(home: Path, memory: int) -> dict[Path, int]:
     """Return the size of each place in memory of a local sandbox."""
-    return {place: here() // part for place, part in {**_PLACES, home: _HOME}.items()}
+    return {place: memory // part for place, part in {**_PLACES, home: _HOME}.items()}
 
 
 def files(size: int) -> int:

@@ -7,7 +7,6 @@ from typing import Final
 from belljar.backends.local.identity import Identity
 from belljar.backends.local.stage import Stage
 from belljar.linux import seccomp
-from belljar.sandbox import bounds
 from belljar.sandbox.spec import Spec
 from belljar.sandbox.starting import hint_for, script
 from belljar.sandbox.view import View
@@ -47,7 +46,7 @@ def _view(view: View, stage: Stage) -> Iterator[str]:
     for bind in view.system:
         yield from ("--ro-bind", str(source(bind)), str(bind.target))
     yield from ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev")
-    for place in bounds.sizes(view.home):
+    for place in stage.in_memory:
         yield from ("--bind", str(source(place)), str(place))
     for bind in (*view.tools, *view.binds):
         yield from ("--bind" if bind.writable else "--ro-bind", str(source(bind)), str(bind.target))

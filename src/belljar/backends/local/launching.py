@@ -17,7 +17,7 @@ from belljar.backends.local.surroundings import remedy
 from belljar.errors import BelljarError
 from belljar.gateway.listeners import Listeners
 from belljar.linux import cgroups
-from belljar.linux.cgroups import Group
+from belljar.linux.cgroups import JOINED, Group
 from belljar.linux.descriptors import receive_sockets
 
 _MOST_DIGITS: Final = 20
@@ -82,8 +82,8 @@ class Launched:
         """See the child through to where it waits. Raises LaunchError."""
         if self._joining is not None:
             with os.fdopen(self._joining) as told:
-                if why := told.read():
-                    self._not_joined(why)
+                if (word := told.read()) != JOINED:
+                    self._not_joined(word or "who was to do it has ended")
         with suppress(BrokenPipeError):  # the child has died, and is asked why in a moment
             self._channel.send(staging.COUNTED)
         self._meet()

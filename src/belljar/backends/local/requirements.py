@@ -73,14 +73,18 @@ def _container() -> Iterator[Finding]:
 
 
 def _limits() -> Iterator[Finding]:
-    remedy = "as an ordinary user: systemd-run --user --scope belljar run ..."
+    yield _limit("memory", "what programs use is not limited as a whole", memory_bytes=1 << 30)
+    yield _limit("processors", "--cpu-limit is refused", cpus=1.0)
+    if not sharedmemory.can_be_bounded():
+        lack = "is limited with all memory, or not at all: a limit of its own takes Linux 6.9 or later"
+        yield Finding("System V shared memory", holds=False, detail=lack, needed=False)
+
+
+def _limit(what: str, otherwise: str, *, cpus: float | None = None, memory_bytes: int | None = None) -> Finding:
+    name = f"control groups for {what}"
     try:
-        Group(cpus=1.0, memory_bytes=1 << 30).remove()
+        Group(cpus=cpus, memory_bytes=memory_bytes).remove()
     except NoControllerError as error:
-        lack = f"{error}; the memory that programs use is not limited, and --cpu-limit is refused"
-        yield Finding("control groups", holds=False, detail=lack, remedy=remedy, needed=False)
-        if not sharedmemory.can_be_bounded():
-            lack = "nor is System V shared memory limited: that takes Linux 6.9 or later"
-            yield Finding("shared memory", holds=False, detail=lack, remedy=remedy, needed=False)
-        return
-    yield Finding("control groups", holds=True, detail="can be made: memory is limited, also without --mem-limit")
+        remedy = "as an ordinary user: systemd-run --user --scope belljar run ..."
+        return Finding(name, holds=False, detail=f"{error}; {otherwise}", remedy=remedy, needed=False)
+    return Finding(name, holds=True, detail="can be made")

@@ -36,9 +36,8 @@ SPARE: Final = "spare"
 class Stage:
     """The places that bubblewrap takes things from."""
 
-    def __init__(self, view: View, copies: Mapping[Bind, int]) -> None:
+    def __init__(self, view: View, copies: Mapping[Bind, int], memory: int) -> None:
         """Mount everything; `copies` are those of `copies_of`. Raises StagingError."""
-        sizes = bounds.sizes(view.home)  # before what tells them is covered
         with needed(Lack.MOUNTS, NO_MOUNTS):
             mounts.mount_tmpfs(_STAGE)
         self._places: dict[Bind | Path, Path] = {}
@@ -55,6 +54,9 @@ class Stage:
             self._screen(bind, screens)
         if view.scratch is not None:
             self._hide(view.scratch, empty)
+        sizes = bounds.sizes(view.home, memory)
+        self.in_memory = tuple(sizes)
+        """Places that are empty at first, in the order in which they are shown."""
         for place, size in sizes.items():
             self._add_memory(place, size, "0700" if place == view.home else "1777")
 

@@ -28,7 +28,7 @@ import socket
 import termios
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -88,6 +88,9 @@ class Plan:
     """Whether it gets a network namespace of its own."""
 
     udp: bool
+    memory: int = field(default_factory=bounds.here)
+    """How much there is for whoever makes it; the sandbox itself has less."""
+
     address_space: int | None = None
     """A limit on the memory of each process, where there is no better one."""
 
@@ -140,7 +143,7 @@ def _become(plan: Plan, channel: socket.socket, status: int, session: socket.soc
     os.setresuid(0, 0, 0)
     with suppress(PermissionError):  # Podman's filter keeps the call from everybody: a container's name may be seen
         socket.sethostname("belljar")
-    sharedmemory.bound(bounds.shared(bounds.here()))  # where the kernel does not let us, the control group has to do
+    sharedmemory.bound(bounds.shared(plan.memory))  # where the kernel does not let us, the control group has to do
     if copies is None:
         copies = _enter_stage(plan, Lack.MOUNTS)
     else:
@@ -157,7 +160,7 @@ def _become(plan: Plan, channel: socket.socket, status: int, session: socket.soc
     if listeners is not None:
         with closing(listeners):
             send_sockets(channel, listeners.groups())
-    stage = Stage(plan.view, copies)  # while the parent goes on
+    stage = Stage(plan.view, copies, plan.memory)  # while the parent goes on
     _connect(plan.streams)
     limit(plan.address_space)
     _wait_for(channel, GO)
