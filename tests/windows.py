@@ -41,7 +41,7 @@ class Window:
                 stderr=theirs,
                 cwd=workdir,
                 env={**environment, **plain},
-                preexec_fn=_log_in,
+                preexec_fn=_log_in,  # noqa: PLW1509 - two system calls
             )
 
         self.process: subprocess.Popen[bytes] = call(start)

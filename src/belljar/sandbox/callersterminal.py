@@ -78,6 +78,11 @@ class CallersTerminal:
         with self._lock:
             return os.read(self._descriptor, most) if self.is_taken and self.is_ours() else None
 
+    def shown(self, output: bytes) -> bytes:
+        """Return what to write for something to be shown that comes from another terminal, and has its line ends."""
+        is_raw = self.is_taken and not self.is_shared
+        return output if is_raw else output.replace(b"\r\n", b"\n")  # it makes that of it as well
+
     def size(self) -> Size | None:
         """Return how large it is; None if nobody has said so."""
         return size_of(self._descriptor)
