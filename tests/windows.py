@@ -62,6 +62,12 @@ class Window:
         self.run(line)
         return self.expect(PROMPT)
 
+    def finish_until(self, line: str, text: str) -> None:
+        """Run something again and again, until it shows a text."""
+        given_up = time.monotonic() + PATIENCE
+        while text not in (shown := self.finish(line)):
+            assert time.monotonic() < given_up, f"{text!r} is not shown, but {shown!r}"
+
     def expect(self, text: str) -> str:
         """Wait until a text is shown; return what was shown before it."""
         return self.expect_match(re.escape(text))

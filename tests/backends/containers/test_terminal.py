@@ -37,8 +37,6 @@ def test_suspend_resume_and_background(cli):
         user.finish("bg")
         (cli.workdir / "go").touch()
         user.expect("it went on\r\n")
-        while "Stopped" not in user.finish("jobs"):
-            pass
         user.run("fg")
         user.type("hello\r")
         user.expect("got hello\r\n")

@@ -116,6 +116,12 @@ def test_in_a_pipeline_keys_are_for_whoever_reads_them(cli, belljar):
         user.type("two\r")
         user.expect("got two\r\n")
         user.expect(PROMPT)
+        poll = "import select; select.select([0], [], []); print(chr(103) + 'ot', input())"
+        user.run(f"""{belljar} -- python3 -c "print('it is ' + 'up', flush=True); {poll}" | cat""")
+        user.expect("it is up\r\n")
+        user.type("three\r")
+        user.expect("got three\r\n")
+        user.expect(PROMPT)
         assert AS_IT_WAS in user.finish(COOKED)
 
 
@@ -168,8 +174,7 @@ def test_background_and_foreground(cli, belljar):
         user.finish("bg")
         user.run("touch go")
         user.expect("it went on\r\n")  # and it reads in the background, for which it is stopped again
-        while "Stopped" not in user.finish("jobs"):
-            pass
+        user.finish_until("jobs", "Stopped")
         user.run("fg")
         user.type("hello\r")
         user.expect("got hello\r\n")
@@ -184,8 +189,7 @@ def test_a_job_in_the_background_from_the_start(cli, belljar):
         user.expect(PROMPT)
         user.run(f"{belljar} -- sh -c 'echo it reads; read line; echo got $line' &")
         user.expect("it reads")
-        while "Stopped" not in user.finish("jobs"):
-            pass
+        user.finish_until("jobs", "Stopped")
         user.run("fg")
         user.type("hello\r")
         user.expect("got hello\r\n")

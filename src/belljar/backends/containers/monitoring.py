@@ -2,7 +2,7 @@
 
 An engine tells nobody that a command is stopped, and gives us nothing but its streams. So the monitor, which is the
 session's first process, stops as well; its state and its name can be seen from outside (`linux.jobs.glimpse`). The name
-tells which signal it was. It goes on when it is continued, as the command does then: with the terminal, or without it
+tells which signal it was, and counts. It goes on when it is continued, as the command does then: with the terminal, or without it
 if the monitor was told so by a signal before.
 
 It runs inside, by the toolbox's Python, and has the agent's rights. An agent that meddles with it meddles with its own
@@ -41,13 +41,14 @@ def tell_about_keys() -> None:
 
 def stopped_by(name: str) -> int | None:
     """Return the signal that has stopped a command, from the name of its monitor; None if it tells none."""
-    known, _, number = name.partition(":")
-    return int(number) if known == _NAME and number.isdecimal() else None
+    known, *numbers = name.split(":")
+    return int(numbers[0]) if known == _NAME and numbers and numbers[0].isdecimal() else None
 
 
 class _Monitor:
     def __init__(self, command: list[str], *, foreground: bool) -> None:
         self._in_background = False
+        self._stops = 0
         self._process = os.fork()
         if self._process == 0:
             _become(command, foreground=foreground)
@@ -64,7 +65,8 @@ class _Monitor:
             if not os.WIFSTOPPED(status):
                 return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
             self._in_background = False
-            _call_ourselves(f"{_NAME}:{os.WSTOPSIG(status)}")
+            self._stops = (self._stops + 1) % 1000
+            _call_ourselves(f"{_NAME}:{os.WSTOPSIG(status)}:{self._stops}")
             os.kill(os.getpid(), signal.SIGSTOP)
             with suppress(OSError):  # the terminal is gone, and we shall be soon
                 self._job.resume(foreground=not self._in_background)
