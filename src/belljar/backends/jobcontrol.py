@@ -144,13 +144,14 @@ class JobControl:
             if not callers.is_taken and callers.is_ours() and (not callers.is_shared or callers.has_line()):
                 self._go_on()
             return
-        wants = callers.is_taken or not callers.is_shared or number in WANTS_TERMINAL
-        if callers.is_taken or number not in WANTS_TERMINAL or not callers.is_ours():
+        is_needed = number in WANTS_TERMINAL
+        joins = callers.is_taken or not callers.is_shared or is_needed
+        if not (is_needed and callers.is_ours()):
             self._terminal.part()
-            _stop_ourselves(number if number in WANTS_TERMINAL else signal.SIGTSTP)
-        if wants and callers.is_ours():
+            _stop_ourselves(number if is_needed else signal.SIGTSTP)
+        if joins and callers.is_ours():
             self._go_on()
-        elif number in WANTS_TERMINAL:
+        elif is_needed:
             self._waiting = number
         else:
             self._job.resume(foreground=False)

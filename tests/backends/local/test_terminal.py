@@ -110,7 +110,9 @@ def test_in_a_pipeline_keys_are_for_whoever_reads_them(cli, belljar):
         user.expect("3000")
         user.type("q")
         user.expect(PROMPT)
-        user.run(f"""{belljar} -- sh -c 'read line; echo "got $line"; read line; echo "got $line"' | cat""")
+        read = 'read line; echo "got $line"'
+        user.run(f"{belljar} -- sh -c 'echo it is up; {read}; {read}' | cat")
+        user.expect("it is up\r\n")
         user.type("one\r")
         user.expect("got one\r\n")
         user.type("two\r")
