@@ -203,7 +203,8 @@ def test_a_shell_inside_has_jobs_of_its_own_and_can_be_suspended(cli, belljar):
     with window(cli) as user:
         user.run(f"{belljar} --env PS1='inside> ' -- bash --norc --noprofile -i")
         user.expect("inside> ")
-        user.run("sleep 1000")
+        user.run("sh -c 'echo it is; exec sleep 1000'")
+        user.expect("it is\r\n")
         user.type(CTRL_Z)
         user.expect("Stopped")
         user.expect("inside> ")
@@ -391,3 +392,45 @@ def test_a_program_on_the_path_that_is_not_shown_is_told_with_what_shows_it(cli)
             assert done.stdout == "it runs\n"
     finally:
         shutil.rmtree(home)
+
+
+TYPE = """
+import fcntl, os, termios
+for terminal in (0, os.open("/dev/tty", os.O_RDWR)):
+    for key in b"touch typed\\r":
+        try:
+            fcntl.ioctl(terminal, termios.TIOCSTI, bytes([key]))
+        except OSError as error:
+            os.write(1, f"refused {error.errno}\\r\\n".encode())
+            break
+"""
+
+
+def test_nothing_inside_types_into_the_users_terminal(cli, belljar):
+    (cli.workdir / "type").write_text(TYPE)
+    with window(cli) as user:
+        user.run(f"{belljar} -- python3 type")
+        user.expect("refused 1\r\nrefused 1\r\n")
+        user.expect(PROMPT)
+        user.finish("touch control")
+        assert (cli.workdir / "control").exists()
+        assert not (cli.workdir / "typed").exists()
+
+
+@pytest.mark.parametrize("victims", ["0", "-1", "1"])
+def test_who_kills_all_it_can_at_a_terminal_ends_itself_alone(cli, belljar, victims):
+    """Who leads its session is out of reach, and out of sight."""
+    script = f"import glob, os; print(len(glob.glob('/proc/[0-9]*')), 'seen', flush=True); os.kill({victims}, 9)"
+    with window(cli) as user:
+        user.run(f'{belljar} -- python3 -c "{script}"')
+        assert int(user.expect(" seen").strip()) <= 2
+        user.expect(PROMPT)
+        assert AS_IT_WAS in user.finish(COOKED)
+
+
+def test_killing_belljar_at_a_terminal_kills_everything_inside(cli):
+    words = cli.command("run", "--quiet", "--", "sh", "-c", "exec 5>lifeline; echo held >&5; sleep 1000 & sleep 1000")
+    with lifeline(cli) as life, window(cli, *words) as user:
+        assert read_when_there(life) == b"held\n"
+        user.process.kill()
+        assert os.read(life, 100) == b""
