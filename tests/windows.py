@@ -41,7 +41,7 @@ class Window:
                 stderr=theirs,
                 cwd=workdir,
                 env={**environment, **plain},
-                preexec_fn=_log_in,
+                preexec_fn=_log_in,  # noqa: PLW1509 - two system calls
             )
 
         self.process: subprocess.Popen[bytes] = call(start)
@@ -61,6 +61,12 @@ class Window:
         """Run something to its end; return what it shows."""
         self.run(line)
         return self.expect(PROMPT)
+
+    def finish_until(self, line: str, text: str) -> None:
+        """Run something again and again, until it shows a text."""
+        given_up = time.monotonic() + PATIENCE
+        while text not in (shown := self.finish(line)):
+            assert time.monotonic() < given_up, f"{text!r} is not shown, but {shown!r}"
 
     def expect(self, text: str) -> str:
         """Wait until a text is shown; return what was shown before it."""

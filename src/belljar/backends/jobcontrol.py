@@ -9,8 +9,9 @@ has started us, it is as if the command had been stopped. When we are continued,
 
 A command that has the caller's terminal not for itself (we are in the background, or part of a pipeline) is in the
 background of its own. It runs and prints, and its terminal stops it once it reads from there. Then, if we are in the
-foreground, the terminals are joined; if not, we are stopped, as any job is that reads in the background. Who comes to
-the foreground is not told so. That is another thing to look for.
+foreground, the terminals are joined; if not, we are stopped, as any job is that reads in the background. Two more
+things are looked for, since nobody tells us: that we have come to the foreground, and that a line was typed which
+nobody else in the pipeline reads. The command may be waiting for it, and has not tried to read yet.
 
 The kernel ignores such signals where nobody would continue us. Then we are not stopped, and the command goes on at
 once: a terminal that answers to nothing would be worse.
@@ -59,6 +60,8 @@ class Callers(Protocol):
     def is_taken(self) -> bool: ...
 
     def is_ours(self) -> bool: ...
+
+    def has_line(self) -> bool: ...
 
     def take(self) -> None: ...
 
@@ -138,16 +141,17 @@ class JobControl:
         callers = self._terminal.callers
         number, self._waiting = self._job.stopped_by() or self._waiting, None
         if number is None:
-            if not (callers.is_taken or callers.is_shared) and callers.is_ours():
+            if not callers.is_taken and callers.is_ours() and (not callers.is_shared or callers.has_line()):
                 self._go_on()
             return
-        wants = callers.is_taken or not callers.is_shared or number in WANTS_TERMINAL
-        if callers.is_taken or number not in WANTS_TERMINAL or not callers.is_ours():
+        is_needed = number in WANTS_TERMINAL
+        joins = callers.is_taken or not callers.is_shared or is_needed
+        if not (is_needed and callers.is_ours()):
             self._terminal.part()
-            _stop_ourselves(number if number in WANTS_TERMINAL else signal.SIGTSTP)
-        if wants and callers.is_ours():
+            _stop_ourselves(number if is_needed else signal.SIGTSTP)
+        if joins and callers.is_ours():
             self._go_on()
-        elif number in WANTS_TERMINAL:
+        elif is_needed:
             self._waiting = number
         else:
             self._job.resume(foreground=False)

@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import select
 import termios
 import time
 from collections import deque
@@ -77,6 +78,19 @@ class CallersTerminal:
         """Return what was typed; nothing if nothing was, and None if it is not to be read. Raises OSError."""
         with self._lock:
             return os.read(self._descriptor, most) if self.is_taken and self.is_ours() else None
+
+    def has_line(self) -> bool:
+        """Tell whether a line was typed that nobody has read, where nobody reads keys one by one."""
+        with suppress(termios.error, ValueError):
+            poll = select.poll()
+            poll.register(self._descriptor, select.POLLIN)
+            return bool(termios.tcgetattr(self._descriptor)[3] & termios.ICANON and poll.poll(0))
+        return False
+
+    def shown(self, output: bytes) -> bytes:
+        """Return what to write for something to be shown that comes from another terminal, and has its line ends."""
+        is_raw = self.is_taken and not self.is_shared
+        return output if is_raw else output.replace(b"\r\n", b"\n")  # it makes that of it as well
 
     def size(self) -> Size | None:
         """Return how large it is; None if nobody has said so."""

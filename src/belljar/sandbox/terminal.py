@@ -115,10 +115,8 @@ class Terminal:
         target = 1 if 1 in self._ours else self._ours[-1]
         with suppress(OSError):  # the last process inside has closed its end
             while data := os.read(self._controller, _CHUNK):
-                if self.callers.is_shared or not self.callers.is_taken:
-                    data = data.replace(b"\r\n", b"\n")
                 with suppress(OSError):  # the user's terminal is gone, and who wrote this will be told in another way
-                    _write_all(target, data)
+                    _write_all(target, self.callers.shown(data))
 
     def _settle(self) -> None:
         """Wait for what was already written inside to be shown."""

@@ -37,8 +37,6 @@ def test_suspend_resume_and_background(cli):
         user.finish("bg")
         (cli.workdir / "go").touch()
         user.expect("it went on\r\n")
-        while "Stopped" not in user.finish("jobs"):
-            pass
         user.run("fg")
         user.type("hello\r")
         user.expect("got hello\r\n")
@@ -51,7 +49,8 @@ def test_pipelines_and_the_background(docker_as_root):
     with window(cli) as user:
         shown = "\r\n" + user.finish(f"{run(cli, 'seq 3')} | cat")
         assert shown.endswith("\r\n1\r\n2\r\n3\r\n")
-        user.run(f"{run(cli, 'cat; seq 3')} | cat")
+        user.run(f"{run(cli, 'seq 3; cat; seq 3')} | cat")
+        user.expect("1\r\n2\r\n3\r\n")
         user.type("hello\r\x04")
         user.expect("hello\r\nhello\r\n1\r\n2\r\n3\r\n")
         user.expect(PROMPT)

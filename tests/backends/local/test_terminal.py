@@ -110,11 +110,19 @@ def test_in_a_pipeline_keys_are_for_whoever_reads_them(cli, belljar):
         user.expect("3000")
         user.type("q")
         user.expect(PROMPT)
-        user.run(f"""{belljar} -- sh -c 'read line; echo "got $line"; read line; echo "got $line"' | cat""")
+        read = 'read line; echo "got $line"'
+        user.run(f"{belljar} -- sh -c 'echo it is up; {read}; {read}' | cat")
+        user.expect("it is up\r\n")
         user.type("one\r")
         user.expect("got one\r\n")
         user.type("two\r")
         user.expect("got two\r\n")
+        user.expect(PROMPT)
+        poll = "import select; select.select([0], [], []); print(chr(103) + 'ot', input())"
+        user.run(f"""{belljar} -- python3 -c "print('it is ' + 'up', flush=True); {poll}" | cat""")
+        user.expect("it is up\r\n")
+        user.type("three\r")
+        user.expect("got three\r\n")
         user.expect(PROMPT)
         assert AS_IT_WAS in user.finish(COOKED)
 
@@ -168,8 +176,7 @@ def test_background_and_foreground(cli, belljar):
         user.finish("bg")
         user.run("touch go")
         user.expect("it went on\r\n")  # and it reads in the background, for which it is stopped again
-        while "Stopped" not in user.finish("jobs"):
-            pass
+        user.finish_until("jobs", "Stopped")
         user.run("fg")
         user.type("hello\r")
         user.expect("got hello\r\n")
@@ -184,8 +191,7 @@ def test_a_job_in_the_background_from_the_start(cli, belljar):
         user.expect(PROMPT)
         user.run(f"{belljar} -- sh -c 'echo it reads; read line; echo got $line' &")
         user.expect("it reads")
-        while "Stopped" not in user.finish("jobs"):
-            pass
+        user.finish_until("jobs", "Stopped")
         user.run("fg")
         user.type("hello\r")
         user.expect("got hello\r\n")
@@ -197,7 +203,8 @@ def test_a_shell_inside_has_jobs_of_its_own_and_can_be_suspended(cli, belljar):
     with window(cli) as user:
         user.run(f"{belljar} --env PS1='inside> ' -- bash --norc --noprofile -i")
         user.expect("inside> ")
-        user.run("sleep 1000")
+        user.run("sh -c 'echo it is; exec sleep 1000'")
+        user.expect("it is\r\n")
         user.type(CTRL_Z)
         user.expect("Stopped")
         user.expect("inside> ")
@@ -385,3 +392,45 @@ def test_a_program_on_the_path_that_is_not_shown_is_told_with_what_shows_it(cli)
             assert done.stdout == "it runs\n"
     finally:
         shutil.rmtree(home)
+
+
+TYPE = """
+import fcntl, os, termios
+for terminal in (0, os.open("/dev/tty", os.O_RDWR)):
+    for key in b"touch typed\\r":
+        try:
+            fcntl.ioctl(terminal, termios.TIOCSTI, bytes([key]))
+        except OSError as error:
+            os.write(1, f"refused {error.errno}\\r\\n".encode())
+            break
+"""
+
+
+def test_nothing_inside_types_into_the_users_terminal(cli, belljar):
+    (cli.workdir / "type").write_text(TYPE)
+    with window(cli) as user:
+        user.run(f"{belljar} -- python3 type")
+        user.expect("refused 1\r\nrefused 1\r\n")
+        user.expect(PROMPT)
+        user.finish("touch control")
+        assert (cli.workdir / "control").exists()
+        assert not (cli.workdir / "typed").exists()
+
+
+@pytest.mark.parametrize("victims", ["0", "-1", "1"])
+def test_who_kills_all_it_can_at_a_terminal_ends_itself_alone(cli, belljar, victims):
+    """Who leads its session is out of reach, and out of sight."""
+    script = f"import glob, os; print(len(glob.glob('/proc/[0-9]*')), 'seen', flush=True); os.kill({victims}, 9)"
+    with window(cli) as user:
+        user.run(f'{belljar} -- python3 -c "{script}"')
+        assert int(user.expect(" seen").strip()) <= 2
+        user.expect(PROMPT)
+        assert AS_IT_WAS in user.finish(COOKED)
+
+
+def test_killing_belljar_at_a_terminal_kills_everything_inside(cli):
+    words = cli.command("run", "--quiet", "--", "sh", "-c", "exec 5>lifeline; echo held >&5; sleep 1000 & sleep 1000")
+    with lifeline(cli) as life, window(cli, *words) as user:
+        assert read_when_there(life) == b"held\n"
+        user.process.kill()
+        assert os.read(life, 100) == b""

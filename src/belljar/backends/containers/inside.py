@@ -13,7 +13,7 @@ from belljar.backends.containers.commands import asking_about_keys, check, for_l
 from belljar.backends.containers.files import OK
 from belljar.backends.containers.firstprocess import Exhaustion
 from belljar.backends.containers.memoryfiles import holding, room, written
-from belljar.backends.containers.monitoring import BACKGROUND
+from belljar.backends.containers.monitoring import BACKGROUND, FOREGROUND
 from belljar.backends.containers.owned import Containers
 from belljar.backends.containers.processes import ContainerProcess, start
 from belljar.backends.containers.records import Record, Records
@@ -26,8 +26,7 @@ _MOST_TO_SAY: Final = FILE_LIMIT + len(OK) + 1
 _MOST_TO_COMPLAIN: Final = 4096
 _FOR_COMMAND: Final = "kill -$2 -$1 2>/dev/null || kill -$2 $1"  # at first, it may not have a group yet
 _FOR_CHILD: Final = "read -r job _ </proc/$1/task/$1/children; kill -$2 -$job 2>/dev/null || kill -$2 $1"
-_CONTINUE: Final = "kill -CONT $1"
-_CONTINUE_IN_BACKGROUND: Final = f"kill -{BACKGROUND.value} $1; kill -CONT $1"
+_CONTINUE: Final = "kill -$2 $1; kill -CONT $1"
 _FILES_PROGRAM: Final = f"{MODULES}/belljar/backends/containers/files.py"
 
 
@@ -104,8 +103,8 @@ class Inside:
 
     def continue_monitor(self, sandbox: str, monitor: int, *, foreground: bool) -> None:
         """Have a monitored command go on, with its terminal or without. Raises LostError, GoneError."""
-        script = _CONTINUE if foreground else _CONTINUE_IN_BACKGROUND
-        self._run(sandbox, self._records.read(sandbox), script, monitor)
+        place = FOREGROUND if foreground else BACKGROUND
+        self._run(sandbox, self._records.read(sandbox), _CONTINUE, monitor, place)
 
     def is_left_keys(self, sandbox: str, found: Any, monitor: int) -> bool:
         """Tell whether the terminal of a monitored command, and no program, makes something of Ctrl-C."""
@@ -115,7 +114,7 @@ class Inside:
     def _run(self, sandbox: str, record: Record, script: str, *numbers: int) -> None:
         """Have our shell send signals, from inside: those of the agent's user reach what is the agent's."""
         toolbox = self._toolbox.seen_at(record.toolbox)
-        words = toolbox.inside(toolbox.shell, "-c", script, "sh", *map(str, numbers))
+        words = toolbox.inside(toolbox.shell, "-c", script, "sh", *(str(int(number)) for number in numbers))
         engine = self._containers.engine
         with self._containers.asking(sandbox):
             made = engine.post(f"{self._containers.path(sandbox)}/exec", {"Cmd": words, "User": record.user})["Id"]

@@ -2,8 +2,8 @@
 
 An engine tells nobody that a command is stopped, and gives us nothing but its streams. So the monitor, which is the
 session's first process, stops as well; its state and its name can be seen from outside (`linux.jobs.glimpse`). The name
-tells which signal it was. It goes on when it is continued, as the command does then: with the terminal, or without it
-if the monitor was told so by a signal before.
+tells which signal it was, and counts. Two signals tell the monitor whether the command has the terminal from then on;
+when the monitor is continued, so is the command.
 
 It runs inside, by the toolbox's Python, and has the agent's rights. An agent that meddles with it meddles with its own
 terminal.
@@ -19,6 +19,7 @@ from typing import Final
 from belljar.linux.jobs import Job
 
 BACKGROUND: Final = signal.SIGUSR1
+FOREGROUND: Final = signal.SIGUSR2
 _NAME: Final = "belljar"
 
 
@@ -41,20 +42,22 @@ def tell_about_keys() -> None:
 
 def stopped_by(name: str) -> int | None:
     """Return the signal that has stopped a command, from the name of its monitor; None if it tells none."""
-    known, _, number = name.partition(":")
-    return int(number) if known == _NAME and number.isdecimal() else None
+    known, *numbers = name.split(":")
+    return int(numbers[0]) if known == _NAME and numbers and numbers[0].isdecimal() else None
 
 
 class _Monitor:
     def __init__(self, command: list[str], *, foreground: bool) -> None:
-        self._in_background = False
+        self._foreground = foreground
+        self._stops = 0
         self._process = os.fork()
         if self._process == 0:
             _become(command, foreground=foreground)
         with suppress(OSError):  # it has done that itself, and has become the command
             os.setpgid(self._process, self._process)
         self._job = Job(self._process, 0)
-        signal.signal(BACKGROUND, self._stay_in_background)
+        for number in (BACKGROUND, FOREGROUND):
+            signal.signal(number, self._change_place)
 
     def run(self) -> int:
         """Be there for the command, and return its exit code."""
@@ -63,14 +66,17 @@ class _Monitor:
             _, status = os.waitpid(self._process, os.WUNTRACED)
             if not os.WIFSTOPPED(status):
                 return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
-            self._in_background = False
-            _call_ourselves(f"{_NAME}:{os.WSTOPSIG(status)}")
+            self._stops = (self._stops + 1) % 1000
+            _call_ourselves(f"{_NAME}:{os.WSTOPSIG(status)}:{self._stops}")
             os.kill(os.getpid(), signal.SIGSTOP)
             with suppress(OSError):  # the terminal is gone, and we shall be soon
-                self._job.resume(foreground=not self._in_background)
+                self._job.resume(foreground=self._foreground)
 
-    def _stay_in_background(self, *_: object) -> None:
-        self._in_background = True
+    def _change_place(self, number: int, _: object) -> None:
+        self._foreground = number == FOREGROUND
+        if self._foreground:
+            with suppress(OSError):
+                self._job.give_terminal()
 
 
 def _become(command: list[str], *, foreground: bool) -> None:

@@ -90,6 +90,8 @@ class ContainerProcess:
         self._execution, self._pump, self.terminal, self._signaller = execution, pump, terminal, signaller
         self._ran_out = ran_out
         self._size: Size | None = None
+        self._known_stop = ""
+        """What the last stop was called: engines take their time to have somebody continued."""
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._outcome: int | LostError = LostError("the end of the command was not noticed")
@@ -130,7 +132,10 @@ class ContainerProcess:
             if self.terminal is None or self._main is None or self._over.is_set():
                 return None
             seen = glimpse(self._main.pid)
-        return stopped_by(seen.name) if seen is not None and seen.is_stopped else None
+        if seen is None or not seen.is_stopped or seen.name == self._known_stop:
+            return None
+        self._known_stop = seen.name
+        return stopped_by(seen.name)
 
     def number_inside(self) -> int | None:
         """Return the number of the command's process in the container; None if it has ended. Raises LostError."""

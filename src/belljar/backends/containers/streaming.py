@@ -123,6 +123,8 @@ class Pump:
                 self._outputs.put(STDERR, UNREAD)
 
     def _take(self, data: bytes) -> None:
+        if self._source is not None:
+            data = self._source.shown(data)
         for output, piece in [(STDOUT, data)] if self._frames is None else self._frames.feed(data):
             self._outputs.put(output, piece)
 

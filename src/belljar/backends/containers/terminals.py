@@ -21,6 +21,9 @@ class Source(Protocol):
     def read(self, most: int, events: int) -> bytes | None:
         """Return what there is; nothing at the end, and None if there is nothing yet. Raises OSError."""
 
+    def shown(self, output: bytes) -> bytes:
+        """Return what to write for output to be shown."""
+
     def close(self) -> None:
         """Let go of it."""
 
@@ -69,6 +72,10 @@ class ContainerTerminal:
         self.on_hangup()
         return b""
 
+    def shown(self, output: bytes) -> bytes:
+        """See `Source`."""
+        return self.callers.shown(output)
+
     def close(self) -> None:
         """Leave the caller's terminal as it was, for good."""
         self.callers.close()
@@ -91,6 +98,10 @@ class Input:
             return os.read(self._descriptor, most)
         except BlockingIOError:
             return None
+
+    def shown(self, output: bytes) -> bytes:
+        """See `Source`."""
+        return output
 
     def close(self) -> None:
         """See `Source`."""
