@@ -6,8 +6,9 @@ from contextlib import ExitStack
 import dns.rcode
 import pytest
 
-from tests.gateway.serving import eventually
-from tests.universe import addresses
+from belljar.gateway.jar import Jar
+from tests.gateway.serving import Serving, eventually
+from tests.universe import Sandbox, addresses
 from tests.universe.clients import fetch
 from tests.universe.hogs import hogging
 
@@ -57,7 +58,7 @@ def test_a_neighbour_is_served_whatever_a_sandbox_does(serving, universe, kind):
         assert cpu_seconds(serving, neighbours_jar) < cpu_seconds(serving, jar)
 
 
-def cpu_seconds(serving, jar):
+def cpu_seconds(serving: Serving, jar: Jar) -> float:
     """Return what a sandbox has cost, as Prometheus reads it."""
     wanted = f'belljar_cpu_seconds_total{{sandbox="{jar.id}"}} '
     lines = serving.do(serving.metrics.render).splitlines()
@@ -72,7 +73,9 @@ def test_no_client_asks_for_the_same_encryption_twice(serving, universe):
         assert client.recv(8) == request
         client.sendall(request)
         assert rest_of(client) == b"", "an echo would show what has reached the server"
-        assert serving.count(jar, "belljar_flows_total", protocol="tcp", result="denied", reason="protocol_refused") == 1
+        assert (
+            serving.count(jar, "belljar_flows_total", protocol="tcp", result="denied", reason="protocol_refused") == 1
+        )
 
 
 class TestMemory:
@@ -80,7 +83,7 @@ class TestMemory:
 
     HALF_A_HEAD = b"GET / HTTP/1.1\r\nHost: plain.test\r\nX: " + bytes([65]) * 20_000
 
-    def kept_alive(self, stack: ExitStack, sandbox, count: int) -> list[socket.socket]:
+    def kept_alive(self, stack: ExitStack, sandbox: Sandbox, count: int) -> list[socket.socket]:
         address = sandbox.look_up("plain.test")[0]
         clients = [stack.enter_context(sandbox.connect(address, addresses.HTTP)) for _ in range(count)]
         for client in clients:
@@ -113,7 +116,7 @@ class TestMemory:
 
     @pytest.mark.parametrize("begun", [b"5", b"5\r\nabcde\r\n5", b"0\r\n\r"], ids=["first", "next", "last"])
     def test_half_a_line_between_chunks_is_not_waited_for(self, serving, universe, begun):
-        with serving.sandbox(POLICY, first_bytes_seconds=0.2) as (sandbox, jar), ExitStack() as stack:
+        with serving.sandbox(POLICY, first_bytes_seconds=0.2) as (sandbox, _jar), ExitStack() as stack:
             patient, hasty = self.kept_alive(stack, sandbox, 2)
             for client in (patient, hasty):
                 client.sendall(b"POST /echo HTTP/1.1\r\nHost: plain.test\r\nTransfer-Encoding: chunked\r\n\r\n")

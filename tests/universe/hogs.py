@@ -1,6 +1,6 @@
-"""Programs in a sandbox that take as much of the gateway as they can get: `python -m tests.universe.hogs KIND ADDRESS PORT`.
+"""Programs in a sandbox that take as much of the gateway as they can get.
 
-Each says when it is at work, and is at it until its standard input ends.
+They run as `python -m tests.universe.hogs KIND ADDRESS PORT HOST`. Each says when it is at work, and is at it until its standard input ends.
 """
 
 import itertools
@@ -96,7 +96,9 @@ KINDS: dict[str, Callable[[tuple[str, int], str], None]] = {
 
 
 @contextmanager
-def hogging(place: Place, kind: str, address: str, port: int, host: str = "", before: Sequence[str] = ()) -> Iterator[None]:
+def hogging(
+    place: Place, kind: str, address: str, port: int, host: str = "", before: Sequence[str] = ()
+) -> Iterator[None]:
     """Have a hog at work somewhere, for the length of a block."""
     command = [*before, sys.executable, "-m", "tests.universe.hogs", kind, address, str(port), host]
     process = place.call(lambda: subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
@@ -111,7 +113,8 @@ def hogging(place: Place, kind: str, address: str, port: int, host: str = "", be
 
 def main(kind: str, address: str, port: str, host: str) -> None:
     """Begin, and go on until whoever has started us is gone."""
-    print("ready", flush=True)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
     threading.Thread(target=KINDS[kind], args=[(address, int(port)), host], daemon=True).start()
     sys.stdin.read()
 

@@ -146,5 +146,3 @@ class TestCaps:
         for _ in range(250):
             message += b"\1a" * 120 + b"\0" + struct.pack("!2HLH", 5, 1, 60, 2) + b"\xc0\x0c"
         assert calls_of(lambda data: read_response(data, sent), [bytes(message)]) < 20_000
-
-

@@ -104,8 +104,8 @@ class ResponseReader:
         for name, value in event.headers:
             headers[name] = headers[name] + b"," + value if name in headers else value
         options = {option.strip().lower() for option in headers.get(b"connection", b"").split(b",")}
-        self._keep_alive = event.http_version >= b"1.1" and b"close" not in options
         self._body = self._framing(event.status_code, headers)
+        self._keep_alive = event.http_version >= b"1.1" and b"close" not in options and not self._body.to_the_end
 
     def _framing(self, status: int, headers: dict[bytes, bytes]) -> ResponseBody:
         """Tell how the body ends (RFC 9112, 6.3); h11 has made sure of the headers' values."""
