@@ -419,7 +419,7 @@ def test_one_sandbox_that_asks_without_end_leaves_turns_to_others():
         service.driver.settle()
         for _ in range(100):
             client.send(message)
-        answered = []
+        answered: list[int] = []
         steps = (1000 + step * SLICE / 20 for step in itertools.count())  # time passes between any two looks
         service.driver.loop.clock = steps.__next__
         while sum(answered) < 100:

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from belljar.names import canonical_name
-from belljar.wire.clienthello import MAX_HELLO, ClientHello, ClientHelloParser
+from belljar.wire.clienthello import MAX_HELLO, MAX_RECORDS, ClientHello, ClientHelloParser
 from belljar.wire.outcome import NEED_MORE, Fault, NeedMore, Refuse
 from tests.wire.hellos import (
     OpenSSLServer,
@@ -265,9 +265,10 @@ def test_largest_hello():
 
 
 def test_largest_hello_in_the_smallest_records():
-    stream = hello_of_wire_size(MAX_HELLO - MAX_HELLO % 6, record_size=1)
+    smallest = -(-MAX_HELLO // MAX_RECORDS)
+    stream = hello_of_wire_size(MAX_HELLO, record_size=smallest)
     assert read([stream]) == ClientHello("big.corp.example", (), ech=False)
-    assert refusal(hello_of_wire_size(len(stream) + 6, record_size=1)) is Fault.TOO_LARGE
+    assert refusal(hello_of_wire_size(MAX_HELLO - MAX_HELLO % 6, record_size=1)) is Fault.TOO_LARGE
 
 
 def test_one_byte_too_many():
@@ -474,7 +475,7 @@ def test_any_hello_in_any_records_in_any_pieces(data):
     parts += [server_name(name.encode())] if name else []
     parts += [alpn(*protocols)] if protocols else []
     parts += [ech()] if encrypted else []
-    stream = hello(*data.draw(st.permutations(parts)), record_size=data.draw(st.integers(1, 400)))
+    stream = hello(*data.draw(st.permutations(parts)), record_size=data.draw(st.integers(5, 400)))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
     pieces = [stream[start:end] for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
     assert read(pieces) == ClientHello(name and name.lower(), tuple(protocols), ech=encrypted)

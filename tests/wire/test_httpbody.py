@@ -123,3 +123,19 @@ def test_where_a_body_ends_it_ends_for_h11_too(stream):
     answer = read(CHUNKED, stream)
     if isinstance(answer, int):
         assert end_for_h11(stream) == answer
+
+
+@given(st.lists(st.integers(1, 70), max_size=30), st.integers(0, 3), st.data())
+def test_chunks_of_any_size_in_any_pieces(sizes, zeros, data):
+    """Small ones are stepped over many at a time, which must make no difference."""
+    line = b"%b%%x\r\n" % (b"0" * zeros)
+    chunks = b"".join(line % size + (b"\r\n1" * size)[:size] + b"\r\n" for size in sizes) + b"0\r\n\r\n"
+    stream = chunks + NEXT
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
+    reader, position = BodyReader(CHUNKED), 0
+    for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        own = reader.feed(stream[start:end])
+        assert isinstance(own, int)
+        position += own
+    assert reader.ended
+    assert position == len(chunks) == end_for_h11(stream)

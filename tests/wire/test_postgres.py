@@ -2,6 +2,7 @@
 
 import pytest
 
+from belljar.wire.outcome import Fault, Refuse
 from belljar.wire.postgres import Prelude
 from tests.wire.heads import byte_by_byte
 
@@ -17,6 +18,15 @@ def test_requests_are_taken_off(requests, rest):
         prelude = Prelude()
         assert b"".join(prelude.feed(piece) for piece in pieces) == rest
         assert (prelude.requests, prelude.ended) == (len(requests) // 8, bool(rest))
+
+
+@pytest.mark.parametrize("requests", [TLS + TLS, GSS + GSS, GSS + TLS + GSS, TLS * 8192])
+def test_who_asks_twice_is_refused(requests):
+    for pieces in ([requests + b"x"], byte_by_byte(requests + b"x")):
+        prelude = Prelude()
+        assert b"".join(prelude.feed(piece) for piece in pieces if prelude.refusal is None) == b""
+        assert isinstance(prelude.refusal, Refuse)
+        assert prelude.refusal.fault is Fault.MALFORMED_TLS
 
 
 def test_behind_something_else_nothing_is():

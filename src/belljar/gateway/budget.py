@@ -1,8 +1,8 @@
 """What sandboxes take up: descriptors, which all of a process share, and memory, of which each has so much.
 
 A sandbox may hold twice as many descriptors as are left. So a greedy one gets two thirds of them, two get two fifths
-each, and however many there are, something is left for the next. Nobody has to say how large a share is, and what the others do
-not want does not go to waste.
+each, and however many there are, something is left for the next. Nobody has to say how large a share is, and what the
+others do not want does not go to waste.
 """
 
 import os

@@ -2,8 +2,8 @@
 
 Theory of operation
 -------------------
-All of a sandbox's DNS arrives here, whichever server it was sent to. A connection may idle for some seconds between complete questions; sending bytes
-without completing one wins no time, and neither does leaving answers unread.
+All of a sandbox's DNS arrives here, whichever server it was sent to. A connection may idle for some seconds between
+complete questions; sending bytes without completing one wins no time, and neither does leaving answers unread.
 
 `Answering` knows the answers. What is to be forwarded (in allow-all only, and only where the gateway was given a way
 to do so) is waited for in a task of its own, of which there is a limited number.

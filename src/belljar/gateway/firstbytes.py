@@ -1,7 +1,7 @@
 """What a client says first: whom it wants, in TLS or in HTTP, or neither.
 
-The bytes are kept, because they are forwarded once the destination is settled, and are forgotten then. What no server can
-act on may be forwarded before, and is forgotten at once if there is much of it.
+The bytes are kept, because they are forwarded once the destination is settled, and are forgotten then. What no server
+can act on may be forwarded before, and is forgotten at once if there is much of it.
 """
 
 from dataclasses import dataclass

@@ -11,9 +11,9 @@ A request is looked at only when the response before it is complete, so a denial
 a body is sent by a task of its own. Between requests a server that hangs up ends the connection, as the client would
 see it without a gateway; and a client that ends its side while it waits is reported to the server.
 
-Between requests a client may be silent for ever, and so may both sides within a body. But a head or a line of which there
-is a part has to be complete before long. What is in our hands is accounted for: a part of a head is kept only while there
-is room, and of bodies, when there is none, a page at a time.
+Between requests a client may be silent for ever, and so may both sides within a body. But a head or a line of which
+there is a part has to be complete before long. What is in our hands is accounted for: a part of a head is kept only
+while there is room, and of bodies, when there is none, a page at a time.
 """
 
 from collections.abc import Callable, Iterator

@@ -16,10 +16,10 @@ A coroutine runs as a Task until it waits. A task can be cancelled: Cancelled is
 the same with TimeoutError. The loop is not for threads, with one exception: `call_from_thread`.
 
 One loop serves many who must not suffer from each other. What a call raises, or a task that nobody waits for, goes to
-`on_crash`, and the loop goes on. Whatever is done has an owner (`turns`), who is inherited: tasks, timers and watches are
-those of whoever makes them. The gateway's own are called as soon as they are due; those of the others wait for their
-owner's turn, which ends when its slice of time is over. No call can be interrupted, so one that has much to do looks at
-the clock, and gives way at `slice_ends`.
+`on_crash`, and the loop goes on. Whatever is done has an owner (`turns`), who is inherited: tasks, timers and watches
+are those of whoever makes them. The gateway's own are called as soon as they are due; those of the others wait for
+their owner's turn, which ends when its slice of time is over. No call can be interrupted, so one that has much to do
+looks at the clock, and gives way at `slice_ends`.
 """
 
 import os

@@ -1,9 +1,9 @@
 """Names to addresses, for the gateway's own dials: from the host's files, from memory, or from a name server.
 
-A name is looked up once for all of a sandbox who want it at the same time, and what was found is remembered as long as its TTL
-says, five minutes at most. A TTL of zero is kept to the letter: only those who were waiting get such an answer. Names
-are absolute, there are no search domains. Whether an address may be dialled is not decided here; and how many names may
-be looked up at the same time follows from how many connections each sandbox may have.
+A name is looked up once for all of a sandbox who want it at the same time, and what was found is remembered as long as
+its TTL says, five minutes at most. A TTL of zero is kept to the letter: only those who were waiting get such an answer.
+Names are absolute, there are no search domains. Whether an address may be dialled is not decided here; and how many
+names may be looked up at the same time follows from how many connections each sandbox may have.
 """
 
 from collections import OrderedDict, deque

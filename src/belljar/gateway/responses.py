@@ -37,8 +37,12 @@ class ResponseReader:
         self.ended = False
         self.has_switched = False
         """Whether the server has agreed to another protocol."""
-        self.keep_alive = False
+        self._keep_alive = False
+
+    @property
+    def keep_alive(self) -> bool:
         """Whether the response is complete, and another one may follow it."""
+        return self.ended and self._keep_alive
 
     @property
     def within_line(self) -> bool:
@@ -58,12 +62,12 @@ class ResponseReader:
         while at < len(data) and self._body is None and not self.ended:
             at = self._read_head(data, at)
         if self._body is not None and not self.ended:
-            own = self._body.feed(data[at:] if at else data)
-            if isinstance(own, Refuse):
-                raise ConnectionResetError(f"not HTTP: {own.detail}")
-            at += own
+            if at < len(data) or not data:
+                own = self._body.feed(data[at:])
+                if isinstance(own, Refuse):
+                    raise ConnectionResetError(f"not HTTP: {own.detail}")
+                at += own
             self.ended = self._body.ended
-        self.keep_alive = self.keep_alive and self.ended
         return at
 
     def _read_head(self, data: bytes, at: int) -> int:
@@ -100,8 +104,8 @@ class ResponseReader:
         for name, value in event.headers:
             headers[name] = headers[name] + b"," + value if name in headers else value
         options = {option.strip().lower() for option in headers.get(b"connection", b"").split(b",")}
-        self.keep_alive = event.http_version >= b"1.1" and b"close" not in options
         self._body = self._framing(event.status_code, headers)
+        self._keep_alive = event.http_version >= b"1.1" and b"close" not in options and not self._body.to_the_end
 
     def _framing(self, status: int, headers: dict[bytes, bytes]) -> ResponseBody:
         """Tell how the body ends (RFC 9112, 6.3); h11 has made sure of the headers' values."""

@@ -23,7 +23,7 @@ async def server_asks_for_retry(loop: Loop, upstream: Stream) -> bool:
 
 
 async def read_second_hello(client: Stream, behind: bytes) -> TlsClient:
-    """Read what a client says when it was asked for another hello, from what stands behind its first. Raises OSError."""
+    """Read what a client says when it was asked for another hello; `behind` stands behind its first. Raises OSError."""
     parser, received = RetriedHelloParser(), bytearray(behind)
     answer = parser.feed(behind)
     while answer is NEED_MORE:

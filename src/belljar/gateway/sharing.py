@@ -1,8 +1,8 @@
 """Work that several callers want at the same time is done once, for all of them.
 
 The work is a task of its own, so a caller that is cancelled leaves the others undisturbed; when the last one has left,
-the work is cancelled, too. It is shared among callers with the same owner: nobody waits for what is done in the turns of
-somebody else, who may have much to do.
+the work is cancelled, too. It is shared among callers with the same owner: nobody waits for what is done in the turns
+of somebody else, who may have much to do.
 """
 
 from collections.abc import Callable, Coroutine

@@ -3,10 +3,11 @@
 Theory of operation
 -------------------
 All work has an owner: a sandbox, or the gateway itself, whose work comes first and is never interrupted. What an owner
-has to do waits in a queue of its own. Owners take turns, a slice of time each (deficit round robin). Time that was used is charged to the owner's credit;
-whoever has none left gets the next slice at the end of the line, and who has overdrawn by a step that could not be
-divided waits for as many rounds as that takes to pay. An owner that comes with credit goes ahead of those that have used
-theirs up, so a small request need not wait for a round of large ones. Nobody is held back while nobody else waits.
+has to do waits in a queue of its own. Owners take turns, a slice of time each (deficit round robin). Time that was used
+is charged to the owner's credit; whoever has none left gets the next slice at the end of the line, and who has
+overdrawn by a step that could not be divided waits for as many rounds as that takes to pay. An owner that comes with
+credit goes ahead of those that have used theirs up, so a small request need not wait for a round of large ones. Nobody
+is held back while nobody else waits.
 """
 
 from collections import deque
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 SLICE: Final = 0.0005
-"""Seconds that an owner gets in a row. What somebody else waits for its turn, step by step of a request, is this long."""
+"""Seconds that an owner gets in a row, and so what others wait for their turn."""
 
 
 class Owner:

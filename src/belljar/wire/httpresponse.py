@@ -24,11 +24,12 @@ _END_OF_TRAILERS: Final = re.compile(rb"\n\r?\n")
 class ResponseBody:
     """Counts the bytes of one body: of a known length, in chunks, or up to the end of the stream."""
 
-    __slots__ = ("_chunked", "_left", "_line", "_refused", "_to_the_end", "_trailers", "ended")
+    __slots__ = ("_chunked", "_left", "_line", "_refused", "_trailers", "ended", "to_the_end")
 
     def __init__(self, length: int | None = None, *, chunked: bool = False) -> None:
         self._chunked = chunked
-        self._to_the_end = length is None and not chunked
+        self.to_the_end = length is None and not chunked
+        """Whether it ends with the stream."""
         self._left = length or 0
         self._line = bytearray(b"\r\n")  # what stands before the first chunk, at the end of the head
         self._trailers = False
@@ -41,12 +42,12 @@ class ResponseBody:
         return self._chunked and not self._left and (self._trailers or len(self._line) not in (0, 2))
 
     def feed(self, data: bytes) -> int | Refuse:
-        """Return how many of the next bytes belong to the body: all, or those up to its end. None are the stream's end."""
+        """Return how many of the next bytes belong to the body: all, or those up to its end. None end the stream."""
         if not data and not self.ended:
-            self.ended = self._to_the_end
+            self.ended = self.to_the_end
             if not self.ended:
                 self._refused = Refuse(Fault.MALFORMED_HTTP, "the response breaks off")
-        if self._to_the_end:
+        if self.to_the_end:
             return len(data)
         at = 0
         while at < len(data) and not self.ended and self._refused is None:
