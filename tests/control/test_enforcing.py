@@ -7,9 +7,13 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
+
+from belljar.backends.memory import MemoryBackend
 from belljar.control.pipes import Pipe
+from belljar.control.serving import SOCKET
 from tests.control.machines import Machine
-from tests.control.servers import parse_events, until
+from tests.control.servers import API, PATIENCE, parse_events, until
 from tests.control.test_machine import NOTHING, PLAIN, streaming
 
 MANY = 27
@@ -162,6 +166,35 @@ def test_questions_about_a_stopped_worker_hold_up_nobody_else(machine):
     for thread in asking:
         thread.join()
     assert set(codes) <= {200, 503}
+
+
+def test_calls_that_hang_in_one_sandbox_hold_up_neither_its_policy_nor_its_end_nor_others(start, monkeypatch):
+    server, hangs, get_file = start(), threading.Event(), MemoryBackend.get_file
+    stuck, other = server.sandbox(), server.sandbox()
+    server.client.put(server.path(other, "/files?path=a"), content=b"a")
+
+    def get_file_later(self, sandbox, path, limit=0):
+        if sandbox == stuck:
+            hangs.wait()
+        return get_file(self, sandbox, path)
+
+    def read() -> None:
+        with httpx2.Client(base_url=API, transport=httpx2.HTTPTransport(uds=str(server.state / SOCKET))) as client:
+            client.get(server.path(stuck, "/files?path=a"), timeout=PATIENCE)
+
+    monkeypatch.setattr(MemoryBackend, "get_file", get_file_later)
+    reading = [threading.Thread(target=read) for _ in range(100)]
+    for thread in reading:
+        thread.start()
+    try:
+        assert server.client.get(server.path(other, "/files?path=a")).content == b"a"
+        assert server.client.put(server.path(stuck, "/network"), json=NOTHING).json()["in_force"]
+        assert server.client.post(server.path(stuck, "/pause")).json()["status"] == "paused"
+        assert server.client.delete(server.path(stuck)).status_code == 204
+    finally:
+        hangs.set()
+        for thread in reading:
+            thread.join()
 
 
 def test_what_writes_without_end_to_nobody_does_not_keep_the_server_from_its_work(tmp_path):
