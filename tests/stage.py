@@ -59,7 +59,6 @@ def behave() -> None:
     os.umask(0o022)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # without bytecode, whatever starts takes a second
     sys.dont_write_bytecode = False
-    sys.pycache_prefix = str(CACHE / "bytecode")  # tests as pytest rewrites them: the copy of the sources is gone later
 
 
 def leave() -> None:

@@ -16,6 +16,7 @@ from belljar.verify.verifying import UnknownProbeError, choose
 from tests.backends.local import as_user
 
 ROOT = Path(__file__).parents[2]
+PATIENCE = 300
 OUTSIDE = {
     "1-invalid-policies",
     "51-audit",
@@ -37,7 +38,7 @@ class Cli:
         environment = {"PATH": "/usr/bin:/bin", "HOME": "/home/somebody", "PYTHONPATH": f"{ROOT}"}
         command = [sys.executable, *script, "verify", *words]
         return subprocess.run(
-            command, cwd=self.directory, env=environment, capture_output=True, text=True, check=False, timeout=120
+            command, cwd=self.directory, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
         )
 
 

@@ -48,11 +48,12 @@ class Verifier:
         assignments = [f"{name}={value}" for name, value in self._variables.items()]
         command = ["env", *assignments, sys.executable, *words]
         if not self._root:
-            return self.engine.run_as_user(*command, workdir=self.engine.home, timeout=120)
+            return self.engine.run_as_user(*command, workdir=self.engine.home, timeout=PATIENCE)
         environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
+PATIENCE = 300
 SETTINGS = ["docker_engine-root", "docker_engine-user", "rootless_engine-user"]
 
 

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -27,6 +28,11 @@ def test_it_is_made_once(cache, toolbox, monkeypatch):
 
 
 def test_wherever_it_is_made_it_is_the_same(toolbox, tmp_path):
+    assert open_toolbox(tmp_path / "elsewhere").digest == toolbox.digest
+
+
+def test_wherever_this_python_keeps_bytecode_it_is_the_same(toolbox, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "pycache_prefix", "/nowhere/that/can/be/written")
     assert open_toolbox(tmp_path / "elsewhere").digest == toolbox.digest
 
 

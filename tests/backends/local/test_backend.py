@@ -38,7 +38,7 @@ def processes_of(state: Path) -> list[int]:
     found = []
     for mounts in Path("/proc").glob("[0-9]*/mountinfo"):
         with suppress(OSError):
-            if f" {state}/" in mounts.read_text():
+            if f"{state}/" in mounts.read_text():
                 found.append(int(mounts.parent.name))
     return found
 

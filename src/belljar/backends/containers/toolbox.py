@@ -153,7 +153,7 @@ def _make(cache: Path, current: Path) -> Toolbox:
         root = Path(made) / "root"
         for seen, source in sources.items():
             _copy(Path(source), root / seen[1:], seen)
-        for directory in ("run/belljar/door", "tmp", "proc", "sys", "dev", "etc"):
+        for directory in ("run/belljar/door", "tmp", "proc", "sys", "dev", "etc", _extensions_of_python()[1:]):
             (root / directory).mkdir(parents=True, exist_ok=True)
         for path in (root, *root.rglob("*")):  # for whatever user a container has, and whatever umask we have
             path.chmod((path.stat().st_mode | (0o555 if path.is_dir() else 0o444)) & ~0o022)
@@ -182,6 +182,12 @@ def _python() -> _Python:
     return _Python(program, json.loads(listed.stdout))
 
 
+def _extensions_of_python() -> str:
+    """Return the directory that Python looks for at its start, and complains of if there is none."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return f"{sys.base_exec_prefix}/{sys.platlibdir}/{version}/lib-dynload"
+
+
 def _our_modules() -> Path:
     return Path(belljar.__file__).resolve().parents[1]
 
@@ -208,13 +214,15 @@ def _copy(source: Path, target: Path, seen: str) -> None:
     target.chmod(0o755 if os.access(source, os.X_OK) else 0o644)  # for whatever user a container has
     if target.suffix == ".py":  # compiled to the same bytes, wherever that is done
         mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
-        py_compile.compile(str(target), dfile=seen, doraise=True, invalidation_mode=mode)
+        compiled = target.parent / "__pycache__" / f"{target.stem}.{sys.implementation.cache_tag}.pyc"
+        py_compile.compile(str(target), str(compiled), dfile=seen, doraise=True, invalidation_mode=mode)
 
 
 def _digest(root: Path) -> str:
     digest = hashlib.sha256()
-    for path in sorted(path for path in root.rglob("*") if path.is_file()):
-        digest.update(f"{path.relative_to(root)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    for path in sorted(root.rglob("*")):
+        content = path.read_bytes() if path.is_file() else b""
+        digest.update(f"{path.relative_to(root)}\0".encode() + hashlib.sha256(content).digest())
     return digest.hexdigest()[:16]
 
 
