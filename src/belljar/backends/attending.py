@@ -3,11 +3,13 @@
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from belljar.backends.jobcontrol import Job, JobControl, JoinedTerminal
 from belljar.gateway.loop import Loop
-from belljar.sandbox.terminal import Terminal
+
+if TYPE_CHECKING:
+    from belljar.sandbox.terminal import Terminal
 
 EXIT_TIMEOUT: Final = 124
 
@@ -41,7 +43,7 @@ class Launched(Job, Protocol):
 class Attendant:
     """Who is there for a sandbox, from the moment it is sealed."""
 
-    def __init__(self, loop: Loop, launched: Launched, terminal: Terminal | None = None) -> None:
+    def __init__(self, loop: Loop, launched: Launched, terminal: "Terminal | None" = None) -> None:
         """Have a terminal to carry, unless the sandbox's backend does that itself."""
         self._loop, self._launched, self._terminal = loop, launched, terminal
         self._control = JobControl(loop, launched)

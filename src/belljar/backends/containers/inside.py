@@ -89,6 +89,7 @@ class Inside:
         if terminal is not None and number_inside(found["State"]["Pid"]) is not None:
             terminal.is_monitored = True
             words = monitored(toolbox, words, foreground=terminal.begins_joined)
+        signalling = _FOR_CHILD if terminal is not None and terminal.is_monitored else _FOR_COMMAND
         return start(
             self._containers.engine,
             self._containers.name(sandbox),
@@ -96,13 +97,7 @@ class Inside:
             environment={name: value for name, value in command.environment.items() if name not in loader},
             user=record.user,
             streams=streams,
-            signaller=lambda pid, number: self._run(
-                sandbox,
-                record,
-                _FOR_CHILD if terminal is not None and terminal.is_monitored else _FOR_COMMAND,
-                pid,
-                number,
-            ),
+            signaller=lambda pid, number: self._run(sandbox, record, signalling, pid, number),
             ran_out=Exhaustion(self._containers.engine, found).has_come,
             terminal=terminal,
         )

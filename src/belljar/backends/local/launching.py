@@ -7,15 +7,17 @@ import socket
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from belljar.backends.local import staging
-from belljar.backends.local.jobs import SandboxJob
 from belljar.backends.local.staging import Plan
 from belljar.errors import BelljarError
 from belljar.gateway.listeners import Listeners
 from belljar.linux import cgroups
 from belljar.linux.descriptors import receive_sockets
+
+if TYPE_CHECKING:
+    from belljar.backends.local.jobs import SandboxJob
 
 _MOST_DIGITS: Final = 20
 
@@ -162,6 +164,8 @@ class Launched:
         if int(number) == self._process:
             return
         if self._session is not None:
+            from belljar.backends.local.jobs import SandboxJob  # noqa: PLC0415 - many a command has no terminal
+
             self._job = SandboxJob(self._session, self._process)
         else:
             os.waitpid(self._process, 0)

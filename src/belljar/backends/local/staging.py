@@ -36,7 +36,6 @@ from typing import Final, NoReturn
 
 from belljar.backends.local import bubblewrap
 from belljar.backends.local.identity import Identity
-from belljar.backends.local.leading import lead
 from belljar.errors import BelljarError
 from belljar.linux import mounts
 from belljar.linux.descriptors import send_sockets
@@ -166,6 +165,8 @@ def _hand_over_to_first_process(plan: Plan, session: socket.socket | None) -> No
             os._exit(0)
         os.setsid()
         return
+    from belljar.backends.local.leading import lead  # noqa: PLC0415 - many a command has no terminal
+
     terminal = next(stream for stream in plan.streams if os.isatty(stream))
     fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
     leader, ours = socket.socketpair()
