@@ -1,5 +1,6 @@
 """The parent's side of a sandbox: fork the child that becomes it, take its doors, let it go, and see it end."""
 
+import importlib
 import json
 import os
 import signal
@@ -164,7 +165,7 @@ class Launched:
         if int(number) == self._process:
             return
         if self._session is not None:
-            from belljar.backends.local.jobs import SandboxJob  # noqa: PLC0415 - many a command has no terminal
+            from belljar.backends.local.jobs import SandboxJob  # noqa: PLC0415 - see `_session_channel`
 
             self._job = SandboxJob(self._session, self._process)
         else:
@@ -206,6 +207,8 @@ def launch(plan: Plan) -> Launched:
 def _session_channel(plan: Plan) -> tuple[socket.socket, socket.socket] | tuple[None, None]:
     if plan.in_foreground is None:
         return None, None
+    # Many a command has no terminal. But the child may not be able to read where we are installed.
+    importlib.import_module("belljar.backends.local.jobs")
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 

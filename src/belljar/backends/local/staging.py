@@ -165,7 +165,7 @@ def _hand_over_to_first_process(plan: Plan, session: socket.socket | None) -> No
             os._exit(0)
         os.setsid()
         return
-    from belljar.backends.local.leading import lead  # noqa: PLC0415 - many a command has no terminal
+    from belljar.backends.local.leading import lead  # noqa: PLC0415 - our parent has imported it, if it is needed
 
     terminal = next(stream for stream in plan.streams if os.isatty(stream))
     fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
