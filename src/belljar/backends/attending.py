@@ -4,12 +4,14 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from belljar.backends.jobcontrol import Job, JobControl, JoinedTerminal
 from belljar.errors import BelljarError
 from belljar.gateway.loop import Loop
-from belljar.sandbox.terminal import Terminal
+
+if TYPE_CHECKING:
+    from belljar.sandbox.terminal import Terminal
 
 EXIT_TIMEOUT: Final = 124
 _AGAIN_SECONDS: Final = 1.0
@@ -44,7 +46,7 @@ class Launched(Job, Protocol):
 class Attendant:
     """Who is there for a sandbox, from the moment it is sealed."""
 
-    def __init__(self, loop: Loop, launched: Launched, terminal: Terminal | None = None) -> None:
+    def __init__(self, loop: Loop, launched: Launched, terminal: "Terminal | None" = None) -> None:
         """Have a terminal to carry, unless the sandbox's backend does that itself."""
         self._loop, self._launched, self._terminal = loop, launched, terminal
         self._control = JobControl(loop, launched)

@@ -132,11 +132,6 @@ class Terminal:
             fcntl.ioctl(self._controller, termios.TIOCSWINSZ, size)
 
 
-def terminal_of_caller() -> Terminal | None:
-    """Return a terminal for the sandbox; None if none of our standard streams is one."""
-    return Terminal() if any(map(os.isatty, (0, 1, 2))) else None
-
-
 def _nothing() -> None:
     """Nobody wants to know."""
 

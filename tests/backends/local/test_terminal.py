@@ -401,7 +401,7 @@ for terminal in (0, os.open("/dev/tty", os.O_RDWR)):
         try:
             fcntl.ioctl(terminal, termios.TIOCSTI, bytes([key]))
         except OSError as error:
-            os.write(1, f"refused {error.errno}\\r\\n".encode())
+            os.write(1, f"refused {error.errno}\\n".encode())
             break
 """
 

@@ -116,7 +116,7 @@ def _hold(pid: int) -> MainProcess | None:
         descriptor = os.pidfd_open(pid)
     except OSError:
         return None
-    inside = _number_inside(pid)
+    inside = number_inside(pid)
     if inside is None:
         os.close(descriptor)
         return None
@@ -128,7 +128,8 @@ def _ended() -> MainProcess:
     return MainProcess(os.eventfd(1), 0, 0)
 
 
-def _number_inside(pid: int) -> int | None:
+def number_inside(pid: int) -> int | None:
+    """Return a process's number in its container, by its number here; None if no container here has it."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(errors="replace")
     except OSError:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from belljar.backends.containers.commands import asking_about_keys, check, for_loader, launching, monitored
+from belljar.backends.containers.execution import number_inside
 from belljar.backends.containers.files import OK
 from belljar.backends.containers.firstprocess import Exhaustion
 from belljar.backends.containers.memoryfiles import holding, room, written
@@ -85,8 +86,10 @@ class Inside:
         terminal, toolbox = terminal_for(streams), self._toolbox.seen_at(record.toolbox)
         size = terminal.callers.size() if terminal is not None else None
         words = launching(toolbox, str(command.workdir or record.workdir), command.arguments, size, loader)
-        if terminal is not None:
+        if terminal is not None and number_inside(found["State"]["Pid"]) is not None:
+            terminal.is_monitored = True
             words = monitored(toolbox, words, foreground=terminal.begins_joined)
+        signalling = _FOR_CHILD if terminal is not None and terminal.is_monitored else _FOR_COMMAND
         return start(
             self._containers.engine,
             self._containers.name(sandbox),
@@ -94,9 +97,7 @@ class Inside:
             environment={name: value for name, value in command.environment.items() if name not in loader},
             user=record.user,
             streams=streams,
-            signaller=lambda pid, number: self._run(
-                sandbox, record, _FOR_COMMAND if terminal is None else _FOR_CHILD, pid, number
-            ),
+            signaller=lambda pid, number: self._run(sandbox, record, signalling, pid, number),
             ran_out=Exhaustion(self._containers.engine, found).has_come,
             terminal=terminal,
         )

@@ -98,7 +98,7 @@ class _Launched:
         self._process = self._backend.start(_SANDBOX, Command(arguments), Streams(0, 1, 2))
         for number in self._early:
             self.signal(number)
-        if self._process.terminal is not None:
+        if self._process.terminal is not None and self._process.terminal.is_monitored:
             self._process.terminal.is_left_keys = self._is_left_keys
         return self._process.terminal
 
@@ -136,8 +136,9 @@ class _Launched:
         return self._started.stopped_by()
 
     def resume(self, *, foreground: bool) -> None:
-        with suppress(BelljarError):
-            self._backend.continue_command(_SANDBOX, self._started, foreground=foreground)
+        if (terminal := self._started.terminal) is not None and terminal.is_monitored:
+            with suppress(BelljarError):
+                self._backend.continue_command(_SANDBOX, self._started, foreground=foreground)
 
     def _is_left_keys(self) -> bool:
         try:

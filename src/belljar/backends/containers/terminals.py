@@ -34,6 +34,8 @@ class ContainerTerminal:
     def __init__(self, streams: Streams) -> None:
         self.callers = CallersTerminal(streams)
         self.begins_joined = self.callers.is_ours()
+        self.is_monitored = False
+        """Whether the command has a parent that sees it stop. Where nobody here sees that parent, it has none."""
         self.changed = os.eventfd(0, os.EFD_NONBLOCK)
         """Readable when `fileno` has changed."""
         self.on_hangup: Callable[[], None] = _nothing

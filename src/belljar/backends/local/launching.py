@@ -1,5 +1,6 @@
 """The parent's side of a sandbox: fork the child that becomes it, take its doors, let it go, and see it end."""
 
+import importlib
 import json
 import os
 import signal
@@ -7,10 +8,9 @@ import socket
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from belljar.backends.local import staging
-from belljar.backends.local.jobs import SandboxJob
 from belljar.backends.local.lacks import Lack
 from belljar.backends.local.staging import Plan
 from belljar.backends.local.surroundings import remedy
@@ -19,6 +19,9 @@ from belljar.gateway.listeners import Listeners
 from belljar.linux import cgroups
 from belljar.linux.cgroups import JOINED, Group
 from belljar.linux.descriptors import receive_sockets
+
+if TYPE_CHECKING:
+    from belljar.backends.local.jobs import SandboxJob
 
 _MOST_DIGITS: Final = 20
 
@@ -184,6 +187,8 @@ class Launched:
         if int(number) == self._process:
             return
         if self._session is not None:
+            from belljar.backends.local.jobs import SandboxJob  # noqa: PLC0415 - see `_session_channel`
+
             self._job = SandboxJob(self._session, self._process)
         else:
             os.waitpid(self._process, 0)
@@ -231,6 +236,8 @@ def launch(plan: Plan) -> Launched:
 def _session_channel(plan: Plan) -> tuple[socket.socket, socket.socket] | tuple[None, None]:
     if plan.in_foreground is None:
         return None, None
+    # Many a command has no terminal. But the child may not be able to read where we are installed.
+    importlib.import_module("belljar.backends.local.jobs")
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 

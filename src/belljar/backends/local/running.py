@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from belljar.backends.attending import Attendant, Outcome
 from belljar.backends.local.doors import Doors, can_change_our_modules
@@ -20,8 +21,10 @@ from belljar.policy import Mode
 from belljar.sandbox.homes import home_inside
 from belljar.sandbox.network import Network
 from belljar.sandbox.spec import Spec
-from belljar.sandbox.terminal import terminal_of_caller
 from belljar.sandbox.view import view_of
+
+if TYPE_CHECKING:
+    from belljar.sandbox.terminal import Terminal
 
 
 def run(spec: Spec, network: Network | None, files: dict[Path, bytes], *, timeout: float | None = None) -> Outcome:
@@ -33,7 +36,7 @@ def run(spec: Spec, network: Network | None, files: dict[Path, bytes], *, timeou
     check_proc()
     identity, home = choose(), home_inside(os.environ)
     view = view_of(spec, home, files | account_files(identity, home))
-    terminal = terminal_of_caller()
+    terminal = _terminal_of_caller()
     enforcement = enforce(spec.limits)
     udp = network is not None and network.policy.mode is Mode.ALLOW_ALL
     plan = Plan(
@@ -59,6 +62,15 @@ def run(spec: Spec, network: Network | None, files: dict[Path, bytes], *, timeou
     with _doors(loop, network, launched.listeners, unsafe_to_wait=can_change_our_modules(view.binds)):
         code = Attendant(loop, launched, terminal).run(timeout)
     return Outcome(code, memory.ran_out())
+
+
+def _terminal_of_caller() -> "Terminal | None":
+    """Return a terminal for the sandbox; None if none of our standard streams is one."""
+    if not any(map(os.isatty, (0, 1, 2))):
+        return None
+    from belljar.sandbox.terminal import Terminal  # noqa: PLC0415 - many a command has no terminal
+
+    return Terminal()
 
 
 @contextmanager

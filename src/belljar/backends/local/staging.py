@@ -35,7 +35,6 @@ from typing import Final, NoReturn
 from belljar.backends.local import bubblewrap
 from belljar.backends.local.identity import Identity
 from belljar.backends.local.lacks import Lack, StagingError, needed
-from belljar.backends.local.leading import lead
 from belljar.backends.local.stage import NO_MOUNTS, Stage, copies_of
 from belljar.errors import BelljarError
 from belljar.linux import coredumps, mounts, sharedmemory
@@ -200,6 +199,8 @@ def _hand_over_to_first_process(plan: Plan, session: socket.socket | None) -> No
             os._exit(0)
         os.setsid()
         return
+    from belljar.backends.local.leading import lead  # noqa: PLC0415 - our parent has imported it, if it is needed
+
     terminal = next(stream for stream in plan.streams if os.isatty(stream))
     fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
     leader, ours = socket.socketpair()
