@@ -13,7 +13,7 @@ from typing import Any
 from belljar.backends.local import bubblewrap, launching
 from belljar.gateway import carrying, jar
 from belljar.gateway.dnsanswering import Answering
-from belljar.linux import nft, seccomp
+from belljar.linux import mounts, nft, seccomp
 from belljar.linux.namespaces import NetworkNamespace
 from belljar.linux.programs import run
 from belljar.linux.routes import Routes
@@ -111,6 +111,12 @@ def inherited_descriptor():
 
 
 def writable_system():
+    """Show the system's directories as they are, instead of through read-only overlays."""
+
+    def show_as_it_is(target: Path, *layers: str) -> None:
+        mounts.bind(next(layer for layer in layers if layer.startswith("/proc/self/fd/")), target)
+
+    replace(mounts, "mount_overlay", show_as_it_is)
     view = bubblewrap._view
     replace(bubblewrap, "_view", lambda *parts: ("--bind" if word == "--ro-bind" else word for word in view(*parts)))
 
