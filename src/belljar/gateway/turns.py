@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-SLICE: Final = 0.0005
+SLICE: Final = 0.00025
 """Seconds that an owner gets in a row, and so what others wait for their turn."""
 
 
