@@ -87,7 +87,7 @@ class ResponseBody:
             if len(self._line) >= MAX_CHUNK_LINE or not _BOUNDARY_SO_FAR.fullmatch(self._line):
                 self._refused = Refuse(Fault.MALFORMED_HTTP, "the response is not in proper chunks")
             return len(data)
-        self._line.clear()
+        self._line = bytearray()
         self._left = int(found[1], 16)
         if not self._left:
             self._begin_trailers()
