@@ -45,13 +45,3 @@ class Line(deque[Owner]):
             self.appendleft(owner)
         else:
             self.append(owner)
-
-    def next(self) -> Owner:
-        """Return whose turn it is, with credit for it."""
-        while True:
-            owner = self.popleft()
-            if owner.credit <= 0:
-                owner.credit += SLICE
-            if owner.credit > 0:
-                return owner
-            self.append(owner)

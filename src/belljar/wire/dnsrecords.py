@@ -20,7 +20,8 @@ _MAX_POINTERS: Final = 32  # in one name; servers need a handful
 _POINTER: Final = 0xC0
 _FIXED_PART: Final = struct.Struct("!2HLH")
 _LABELS: Final = re.compile(
-    b"(?:%b)*+" % b"|".join(re.escape(bytes([size])) + size * b"." for size in range(1, MAX_LABEL + 1)), re.DOTALL
+    b"(?:%b)*+" % b"|".join(b"%b.{%d}" % (re.escape(bytes([size])), size) for size in range(1, MAX_LABEL + 1)),
+    re.DOTALL,
 )
 
 

@@ -17,7 +17,6 @@ MAX_TRAILERS: Final = 8192
 _EXTENSION: Final = rb"[ \t]*+(?:;[^\r\n]*+)?+"
 _BOUNDARY: Final = re.compile(rb"\r\n([0-9A-Fa-f]{1,20})%b\r\n" % _EXTENSION)
 _BOUNDARY_SO_FAR: Final = re.compile(rb"\r(?:\n(?:[0-9A-Fa-f]{1,20}%b\r?)?)?" % _EXTENSION)
-_SMALL_CHUNKS: Final = small_chunks(_EXTENSION)
 _END_OF_TRAILERS: Final = re.compile(rb"\n\r?\n")
 
 
@@ -69,7 +68,7 @@ class ResponseBody:
         self._left = int(found[1], 16)
         if not self._left:
             self._begin_trailers()
-        elif self._left < SMALL and (small := _SMALL_CHUNKS.match(data, found.start())) and small[0]:
+        elif self._left < SMALL and (small := small_chunks(_EXTENSION).match(data, found.start())) and small[0]:
             self._left = 0
             return small.end()
         return found.end()
