@@ -13,15 +13,17 @@ from typing import TextIO
 from bench.commands import bench_commands
 from bench.containers import bench_containers
 from bench.decisions import bench_decisions, bench_loading
+from bench.fairness import bench_fairness
 from bench.gateway import bench_gateway
 from bench.parsers import bench_parsers
 from bench.resolving import bench_dns
 from bench.running import bench_running
 from bench.serving import bench_serving
 from bench.timing import FULL, QUICK, Effort
+from bench.worstcases import bench_worst_cases
 from tests import privileges
 
-SECTIONS = ("decisions", "parsers", "commands", "gateway", "dns", "run", "containers", "serve")
+SECTIONS = ("decisions", "parsers", "commands", "gateway", "dns", "fairness", "run", "containers", "serve")
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 MARK = "<!-- What follows is written by `python -m bench --markdown`. -->\n"
 
@@ -69,12 +71,15 @@ def run(sections: tuple[str, ...], effort: Effort) -> None:
         bench_loading()
     if "parsers" in sections:
         bench_parsers()
+        bench_worst_cases()
     if "commands" in sections:
         bench_commands()
     if "gateway" in sections:
         bench_gateway(effort)
     if "dns" in sections:
         bench_dns(effort)
+    if "fairness" in sections:
+        bench_fairness(effort)
     if "run" in sections:
         bench_running()
     if "containers" in sections:

@@ -85,6 +85,11 @@ class Arena:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def universe(self) -> Universe:
+        """Where everything happens."""
+        return self._universe
+
     def direct(self) -> System:
         """Return the absence of a system."""
         return System("Direct", "nothing in between", self._universe.gateway, lambda _: PUBLIC, ORIGIN_PORT)

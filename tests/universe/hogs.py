@@ -1,7 +1,7 @@
 """Programs in a sandbox that take as much of the gateway as they can get.
 
-They run as `python -m tests.universe.hogs KIND ADDRESS PORT HOST`. Each says when it is at work, and is
-at it until its standard input ends.
+They run as `python -m tests.universe.hogs KIND ADDRESS PORT HOST`. Each says when it is at work, and is at it until its
+standard input ends.
 """
 
 import itertools

@@ -51,24 +51,26 @@ class Share:
 class Buffers:
     """The memory that is held for one sandbox, for what it has sent or is to receive."""
 
-    __slots__ = ("_limit", "held")
+    __slots__ = ("_limit", "left")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self.held = 0
+        self.left = limit
+        """Less than nothing where something is held in any case."""
 
-    def has_room(self, size: int) -> bool:
-        """Tell whether there may be so much more."""
-        return self.held + size <= self._limit
+    @property
+    def held(self) -> int:
+        """How much it is now."""
+        return self._limit - self.left
 
     @contextmanager
     def holding(self, size: int) -> Iterator[None]:
         """Hold so much for the length of a block, in any case."""
-        self.held += size
+        self.left -= size
         try:
             yield
         finally:
-            self.held -= size
+            self.left += size
 
 
 def _left_to_the_process() -> int:

@@ -171,7 +171,7 @@ class HttpRelay:
 
     def _piece(self) -> int:
         """Return how much of a body may be read at once."""
-        return CHUNK if self._jar.buffers.has_room(_COPIES * CHUNK) else _PAGE
+        return CHUNK if self._jar.buffers.left >= _COPIES * CHUNK else _PAGE
 
     def _let_go(self) -> None:
         """Take note that nothing is kept of what the client has said, but for what comes next."""

@@ -229,16 +229,16 @@ class Unfinished:
     def keep(self, data: bytes) -> bytes:
         """Account for some more bytes, and return them. Raises LimitError if that is too much."""
         size, buffers = _COPIES * len(data), self._jar.buffers
-        if self._held + size > _ALWAYS and not buffers.has_room(size):
+        if self._held + size > _ALWAYS and buffers.left < size:
             self._jar.refuse("buffered_bytes")
             raise LimitError("too much that is not complete")
-        buffers.held += size
+        buffers.left -= size
         self._held += size
         return data
 
     def let_go(self) -> None:
         """Take note that nothing is kept any more."""
-        self._jar.buffers.held -= self._held
+        self._jar.buffers.left += self._held
         self._held = 0
 
 

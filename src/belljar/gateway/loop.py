@@ -35,7 +35,7 @@ from types import coroutine
 from typing import Any, Final, Protocol
 
 from belljar.gateway.timers import Timer, Timers
-from belljar.gateway.turns import Line, Owner
+from belljar.gateway.turns import SLICE, Line, Owner
 
 _BOTH: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 _READ: Final = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
@@ -368,8 +368,13 @@ class Loop:
 
     def _serve(self) -> None:
         """Do what the owner has to do whose turn it is, until its slice is over."""
-        self.owner = owner = self._line.next()
-        calls, clock = owner.calls, self.clock
+        owner = self._line.popleft()
+        if owner.credit <= 0:
+            owner.credit += SLICE
+            if owner.credit <= 0:  # it still has to pay for earlier turns
+                self._line.append(owner)
+                return
+        self.owner, calls, clock = owner, owner.calls, self.clock
         began = now = clock()
         self.slice_ends = ends = began + owner.credit
         for _ in range(_MAX_CALLS):

@@ -38,13 +38,13 @@ class Pipes:
 
     def borrow(self) -> Pipe:
         """Return an empty pipe. Raises NoPipeError."""
-        pipe = self._free.pop() if self._free and self._buffers.has_room(PIPE_BYTES) else self._make()
-        self._buffers.held += pipe.size
+        pipe = self._free.pop() if self._free and self._buffers.left >= PIPE_BYTES else self._make()
+        self._buffers.left -= pipe.size
         return pipe
 
     def give_back(self, pipe: Pipe, *, empty: bool) -> None:
         """Take a pipe back; one that still holds bytes is closed, lest they turn up in another connection."""
-        self._buffers.held -= pipe.size
+        self._buffers.left += pipe.size
         if empty and pipe.size == PIPE_BYTES and len(self._free) < _POOL:
             self._free.append(pipe)
         else:
@@ -56,7 +56,7 @@ class Pipes:
             self._close(self._free.pop())
 
     def _make(self) -> Pipe:
-        size = PIPE_BYTES if self._buffers.has_room(PIPE_BYTES) else SMALL_PIPE_BYTES
+        size = PIPE_BYTES if self._buffers.left >= PIPE_BYTES else SMALL_PIPE_BYTES
         if not self._share.take(2):
             raise NoPipeError
         try:

@@ -14,7 +14,7 @@ from belljar.wire.httpresponse import ResponseBody
 from belljar.wire.outcome import Refuse
 
 MAX_HEAD: Final = 1 << 17
-MAX_LINES: Final = 512
+MAX_LINES: Final = 256
 
 _END: Final = re.compile(rb"\n\r?\n")
 _WITHOUT_BODY: Final = (204, 304)

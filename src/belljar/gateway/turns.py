@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-SLICE: Final = 0.0005
+SLICE: Final = 0.00025
 """Seconds that an owner gets in a row, and so what others wait for their turn."""
 
 
@@ -44,14 +44,4 @@ class Line(deque[Owner]):
         if owner.credit > 0:
             self.appendleft(owner)
         else:
-            self.append(owner)
-
-    def next(self) -> Owner:
-        """Return whose turn it is, with credit for it."""
-        while True:
-            owner = self.popleft()
-            if owner.credit <= 0:
-                owner.credit += SLICE
-            if owner.credit > 0:
-                return owner
             self.append(owner)

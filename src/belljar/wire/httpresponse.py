@@ -8,7 +8,7 @@ in `httpbody`.
 import re
 from typing import Final
 
-from belljar.wire.httpbody import small_chunks
+from belljar.wire.httpbody import SMALL, small_chunks
 from belljar.wire.outcome import Fault, Refuse
 
 MAX_CHUNK_LINE: Final = 512
@@ -17,7 +17,6 @@ MAX_TRAILERS: Final = 8192
 _EXTENSION: Final = rb"[ \t]*+(?:;[^\r\n]*+)?+"
 _BOUNDARY: Final = re.compile(rb"\r\n([0-9A-Fa-f]{1,20})%b\r\n" % _EXTENSION)
 _BOUNDARY_SO_FAR: Final = re.compile(rb"\r(?:\n(?:[0-9A-Fa-f]{1,20}%b\r?)?)?" % _EXTENSION)
-_SMALL_CHUNKS: Final = small_chunks(_EXTENSION)
 _END_OF_TRAILERS: Final = re.compile(rb"\n\r?\n")
 
 
@@ -58,11 +57,25 @@ class ResponseBody:
                 at += step
             elif self._trailers:
                 at = self._read_trailers(data, at)
-            elif not self._line and (small := _SMALL_CHUNKS.match(data, at)) and small[0]:
-                at = small.end()
+            elif not self._line and (found := _BOUNDARY.match(data, at)) and found.end() - at < MAX_CHUNK_LINE:
+                at = self._pass_boundary(data, found)
             else:
                 at = self._read_boundary(data, at)
         return at if self._refused is None else self._refused
+
+    def _pass_boundary(self, data: bytes, found: re.Match[bytes]) -> int:
+        """Pass what stands between chunks, and with it small ones; return the position behind them."""
+        self._left = int(found[1], 16)
+        if not self._left:
+            self._begin_trailers()
+        elif self._left < SMALL and (small := small_chunks(_EXTENSION).match(data, found.start())) and small[0]:
+            self._left = 0
+            return small.end()
+        return found.end()
+
+    def _begin_trailers(self) -> None:
+        self._trailers = True
+        self._line += b"\n"
 
     def _read_boundary(self, data: bytes, at: int) -> int:
         """Read what stands between chunks, from a position on; return the position behind it."""
@@ -73,9 +86,10 @@ class ResponseBody:
             if len(self._line) >= MAX_CHUNK_LINE or not _BOUNDARY_SO_FAR.fullmatch(self._line):
                 self._refused = Refuse(Fault.MALFORMED_HTTP, "the response is not in proper chunks")
             return len(data)
+        self._line = bytearray()
         self._left = int(found[1], 16)
-        self._trailers = not self._left
-        self._line = bytearray(b"\n" if self._trailers else b"")
+        if not self._left:
+            self._begin_trailers()
         return at + found.end() - before
 
     def _read_trailers(self, data: bytes, at: int) -> int:
