@@ -34,7 +34,8 @@ from tests.engines import BUSYBOX, busybox, make_image, start_docker
 from tests.engines.api import ApiError
 from tests.universe.addresses import PUBLIC
 
-_SEEN = [path for path in {"/usr", "/lib", "/lib64", sys.base_prefix, str(ROOT)} if Path(path).exists()]
+_OURS = [str(ROOT / name) for name in (".venv", "src", "bench", "tests")]
+_SEEN = [path for path in {"/usr", "/lib", "/lib64", sys.base_prefix, *_OURS} if Path(path).exists()]
 """What it takes to run this Python and this benchmark in a container."""
 
 _USERS = ("/etc/passwd", "/etc/group")

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,7 +26,10 @@ def test_nothing_of_many_sandboxes_lives_on(crowd_of):
         crowd.start(8)
         assert len(crowd.survivors()) > 8
         crowd.stop()
-        assert not crowd.survivors()
+        given_up = time.monotonic() + 20
+        while crowd.survivors():  # whoever takes a control group away ends last
+            assert time.monotonic() < given_up, crowd.survivors()
+            time.sleep(0.01)
 
 
 def test_what_lives_on_is_found(crowd_of):

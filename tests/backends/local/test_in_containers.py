@@ -13,7 +13,17 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests import privileges
-from tests.engines import Directory, Engine, File, Link, make_image, start_docker, start_podman, start_rootless_podman
+from tests.engines import (
+    Directory,
+    Engine,
+    File,
+    Link,
+    make_image,
+    start_docker,
+    start_podman,
+    start_rootless_podman,
+    users,
+)
 from tests.universe import Contact, Universe, addresses
 
 ROOT = Path(__file__).parents[3]
@@ -58,6 +68,19 @@ with LocalBackend(Path("/tmp/state")) as backend:
     backend.destroy("jar")
 print(code, backend.sandboxes())
 """
+SHOW_SYSTEM = f"""
+import sys
+from pathlib import Path
+sys.path.append({str(SOURCE)!r})
+from belljar.linux import mounts
+tree, user = mounts.copy_of(Path("/usr")), int(sys.argv[1])
+if user:
+    with mounts.user_namespace(mounts.Owners((0, user), (0, user))) as namespace:
+        mounts.show_as(tree, namespace)
+mounts.attach(tree, Path("/mnt/usr"))
+"""
+"""Has the system belong to whoever is root in a container of the engine's, as in an image."""
+
 SHOWN = {"usr": "/usr", "python": str(PYTHON), "packages": "/packages", "source": "/source"}
 
 
@@ -94,13 +117,18 @@ def containers(request):
 
 def _show_our_programs(engine: Engine) -> None:
     """Mount them where the engine's user can see them; an interpreter may be in root's home."""
-    sources = {"usr": "/usr", "python": PYTHON, "packages": PACKAGES, "source": SOURCE}
-    script = "mount -t tmpfs -o mode=755 tools /mnt\n" + "".join(
+    sources = {"python": PYTHON, "packages": PACKAGES, "source": SOURCE}
+    _in_mounts_of(engine, "sh", "-euc", "mount -t tmpfs -o mode=755 tools /mnt; mkdir /mnt/usr")
+    _in_mounts_of(engine, sys.executable, "-P", "-c", SHOW_SYSTEM, str(users.NUMBER if engine.rootless else 0))
+    script = "mount -o remount,bind,ro /mnt/usr\n" + "".join(
         f"mkdir /mnt/{name} && mount --bind {source} /mnt/{name} && mount -o remount,bind,ro /mnt/{name}\n"
         for name, source in sources.items()
     )
-    mounts = f"--mount=/proc/{engine._keeper.pid}/ns/mnt"
-    subprocess.run(["nsenter", mounts, "sh", "-euc", script], check=True)
+    _in_mounts_of(engine, "sh", "-euc", script)
+
+
+def _in_mounts_of(engine: Engine, *command: str) -> None:
+    subprocess.run(["nsenter", f"--mount=/proc/{engine._keeper.pid}/ns/mnt", *command], check=True)
 
 
 def flags_of(containers: Containers) -> tuple[tuple[str, ...], ...]:
