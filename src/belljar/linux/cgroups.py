@@ -48,7 +48,8 @@ class Group:
     def __init__(self, *, cpus: float | None, memory_bytes: int | None, name: str | None = None) -> None:
         """Make a group with limits; without a name, the caller's only one. Raises NoControllerError."""
         wanted = {"cpu": cpus is not None, "memory": memory_bytes is not None}
-        self._name = f"{PREFIX}{name or os.getpid()}"
+        # Processes of different PID namespaces may have the same number, and see the same control groups.
+        self._name = f"{PREFIX}{name or f'{os.getpid()}-{os.urandom(4).hex()}'}"
         self._directories: dict[str, Path] = {}
         try:
             for controller in (name for name, is_wanted in wanted.items() if is_wanted):
