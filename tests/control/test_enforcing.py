@@ -219,5 +219,5 @@ def test_a_commands_time_passes_even_if_nobody_reads_what_it_writes(machine):
         machine.client() as client,
         client.stream("POST", f"/sandboxes/{jar}/exec", json=body, headers={"accept": "text/event-stream"}),
     ):
-        until((machine.state / "local" / jar / "work" / "begun").exists)
+        until(lambda: machine.run(jar, "test", "-e", "begun")["exit_code"] == 0)
         until(lambda: machine.run(jar, "pgrep", "-x", "yes")["exit_code"] == 1)

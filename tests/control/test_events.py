@@ -5,6 +5,7 @@ import time
 
 from belljar.control import hub
 from belljar.control.database import Database
+from belljar.control.stale import StaleRows
 from belljar.control.store import KEPT_EVENTS, Store, Told
 from belljar.gateway.events import COMMON_FIELDS
 from tests.control.servers import Event, Server, problem
@@ -127,7 +128,7 @@ def test_health_and_metrics(server):
 def test_no_amount_of_what_is_allowed_washes_away_what_was_denied_or_decided(tmp_path):
     async def look() -> tuple[int, int, int]:
         database = Database(tmp_path / "belljar.db")
-        store = Store(database)
+        store = Store(database, StaleRows(tmp_path / "stale"))
         await store.add_events([Told("sb-1", "policy.changed", "{}")])
         await store.add_events([Told("sb-1", "flow.denied", "{}")] * 20)
         await store.add_events([Told("sb-1", "dns.answered", "{}")] * (KEPT_EVENTS + 1000))

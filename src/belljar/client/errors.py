@@ -121,6 +121,7 @@ _OF_CODES: Final[Mapping[str, type[ClientError]]] = {
     "gateway_silent": TroubleError,
     "storage_unavailable": TroubleError,
     "storage_full": TroubleError,
+    "not_written_down": TroubleError,
 }
 
 _UNAUTHORIZED: Final = (

@@ -4,6 +4,9 @@ Whatever the backends have of this server's sandboxes is either in the database,
 is nobody's, and ends. Until a sandbox is adopted nobody serves its doors, so it is closed. A backend that cannot be
 asked (a container engine may be started later) is no reason not to serve the others: its sandboxes stay closed until it
 can be.
+
+A sandbox whose row is stale (`belljar.control.stale`) has nothing to reach until somebody sets a policy: the one that
+is written down had been replaced.
 """
 
 import asyncio
@@ -34,6 +37,9 @@ async def adopt_all(plane: Plane, sandboxes: Sandboxes) -> None:
     """Go on where an earlier life has stopped. Raises StorageError, ServedPortError."""
     known = [Sandbox.from_row(row) for row in await plane.store.rows()]
     for sandbox in known:
+        if sandbox.id in plane.store.stale:
+            _LOG.warning("%s may reach nothing: its latest policy could not be written down; set it again", sandbox.id)
+            sandbox.network = sandbox.network.closed()
         _check_port(sandbox, plane.control_port)
         plane.sandboxes[sandbox.id] = sandbox
     states: dict[str, dict[str, State]] = {}

@@ -31,6 +31,7 @@ _FILES: Final = f"{_ONE}/files"
 
 _UNREADY: Final = ("sandbox_not_found", "sandbox_not_ready", "sandbox_gone")
 _STORED: Final = ("storage_unavailable", "storage_full")
+_ENDED: Final = (*_STORED, "not_written_down")
 _BACKEND: Final = ("machine_unable", "backend_lost")
 _CHANGED: Final = (
     "invalid_policy",
@@ -40,7 +41,7 @@ _CHANGED: Final = (
     "gateway_lost",
     "gateway_silent",
     *_UNREADY,
-    *_STORED,
+    *_ENDED,
 )
 
 _LIMIT: Final = number("How many at most.", 1, 1000, whole=True)
@@ -122,7 +123,7 @@ OPERATIONS: Final = (
         name="deleteSandbox",
         summary="End a sandbox, with everything it held.",
         answers=_DONE,
-        problems=("sandbox_not_found", "gateway_lost", *_BACKEND, *_STORED),
+        problems=("sandbox_not_found", "gateway_lost", *_BACKEND, *_ENDED),
     ),
     Operation(
         method="POST",
@@ -275,7 +276,7 @@ OPERATIONS: Final = (
         name="endGrant",
         summary="Close what is open for a time, before its time.",
         answers=_DONE,
-        problems=("grant_not_found", "gateway_lost", *_UNREADY),
+        problems=("grant_not_found", "gateway_lost", "not_written_down", *_UNREADY),
     ),
     Operation(
         method="GET",

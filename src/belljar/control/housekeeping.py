@@ -78,6 +78,8 @@ class Housekeeping:
         ):
             await _try(self._sandboxes.delete(sandbox, "hard_ttl"))
         elif sandbox.status in _SERVED:
+            if sandbox.id in self._plane.store.stale:
+                await _try(self._networks.write_down(sandbox))
             if any(grant.ends.is_over for grant in sandbox.network.grants):
                 await _try(self._networks.end_grants(sandbox, lambda grant: grant.ends.is_over, "time"))
             if sandbox.status is Status.RUNNING and sandbox.expires is not None and sandbox.expires.is_over:

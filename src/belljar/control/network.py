@@ -72,6 +72,11 @@ class Network:
             host_addresses=self.base.host_addresses,
         )
 
+    def closed(self) -> "Network":
+        """Return what is to follow if nobody knows what was: nothing may be reached."""
+        nothing = compile_policy(policy_from(Reading({"mode": "block-all"})).policy, host_addresses=own_addresses())
+        return Network(nothing, self.revision + 1, self.generation + 1)
+
     def to_data(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {

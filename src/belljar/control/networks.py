@@ -5,7 +5,12 @@ was told anything else. A grant that ends is the other way round: the gateway cl
 a grant that is over is not adopted.
 
 What is written down is not taken back because the gateway does not do its part: then the sandbox is closed until it
-does (`belljar.gateway.workers`). Nothing has happened only if the policy was refused, or could not be written down.
+does (`belljar.gateway.workers`).
+
+A policy that cannot be written down is put in force all the same, for it may close something, and an agent can fill the
+disk to keep that from happening. The client is told that it is in force and not written down, which is tried again and
+again. A server that is started before it has worked leaves the sandbox nothing to reach (`belljar.control.stale`). A
+grant only opens: if it cannot be written down, nothing has happened, as if it had been refused.
 
 The gateway is told when the first of the grants should have ended. Should nobody have told it of another policy by
 then, it lets nothing pass; so it does not take this server's goodwill, either, to end a grant.
@@ -44,6 +49,8 @@ class Change:
     """Whether it is by now; if not, the sandbox can reach nothing until it is."""
 
     warnings: tuple[Problem, ...] = ()
+    failure: StorageError | None = None
+    """Why it is not written down yet."""
 
 
 class Networks:
@@ -86,7 +93,7 @@ class Networks:
             grant = Grant(f"gr-{secrets.token_hex(4)}", allow, seconds, Deadline.after(seconds))
             network = replace(sandbox.network, grants=(*sandbox.network.grants, grant))
             _check_effect(Network.compiled(network), allow, rule.domains)
-            change = await self._enforce(sandbox, network)
+            change = await self._enforce(sandbox, network, unwritten=False)
         self._plane.deadline_set.set()
         self._plane.hub.tell(sandbox.id, GrantOpened(grant.id, allow, seconds))
         return grant, change
@@ -94,7 +101,10 @@ class Networks:
     async def end_grants(
         self, sandbox: Sandbox, over: Callable[[Grant], bool], cause: Literal["request", "time"]
     ) -> Change | None:
-        """Close what was opened for a time, if any of it is over."""
+        """Close what was opened for a time, if any of it is over.
+
+        Raises ProblemError if the end came by request, and is not written down: it would begin again otherwise.
+        """
         async with sandbox.lock:
             ended = [grant for grant in sandbox.network.grants if over(grant)]
             if not ended:
@@ -103,10 +113,21 @@ class Networks:
             network = replace(sandbox.network, grants=left, generation=sandbox.network.generation + 1)
             told = await self._put_in_force(sandbox, network, await apart(network.compiled))
             sandbox.network = network
-            with suppress(StorageError):  # what is written down says when they end
+            failure = None
+            try:
                 await self._plane.store.save(sandbox.to_row())
+            except StorageError as error:
+                if cause == "request":  # of others, what is written down says when they end
+                    self._plane.store.stale.add(sandbox.id)
+                    failure = error
         self._tell_closed(sandbox, ended, cause)
-        return Change(network, told.flows_cut, told.in_force)
+        return _written(Change(network, told.flows_cut, told.in_force, failure=failure))
+
+    async def write_down(self, sandbox: Sandbox) -> None:
+        """Write down what is in force, and could not be written down. Raises StorageError."""
+        async with sandbox.lock:
+            if sandbox.id in self._plane.store.stale:
+                await self._plane.store.save(sandbox.to_row())
 
     def _exposed(self, asked: Mapping[str, Any]) -> list[Path]:
         """Return where sandboxes of this server can write: nothing is believed that is there."""
@@ -116,25 +137,32 @@ class Networks:
     async def _set(self, sandbox: Sandbox, prepared: Prepared, grants: tuple[Grant, ...]) -> Change:
         ended = [grant for grant in sandbox.network.grants if grant not in grants]
         network = replace(sandbox.network, base=prepared.compiled, revision=sandbox.network.revision + 1, grants=grants)
-        change = await self._enforce(sandbox, network)
+        change = await self._enforce(sandbox, network, unwritten=True)
         self._tell_closed(sandbox, ended, "replaced")
-        return replace(change, warnings=prepared.warnings)
+        return _written(replace(change, warnings=prepared.warnings))
 
-    async def _enforce(self, sandbox: Sandbox, network: Network) -> Change:
+    async def _enforce(self, sandbox: Sandbox, network: Network, *, unwritten: bool) -> Change:
+        """Write a policy down, and put it in force; with `unwritten` also if it cannot be written down."""
         self._plane.find_served(sandbox.id)
         before, network = sandbox.network, replace(network, generation=sandbox.network.generation + 1)
         compiled = await apart(network.compiled)
         check_enforceable(compiled, self._plane.settings)
-        sandbox.network = network
+        sandbox.network, failure = network, None
         try:
-            await self._plane.store.save(sandbox.to_row())
+            try:
+                await self._plane.store.save(sandbox.to_row())
+            except StorageError as error:
+                if not unwritten:
+                    raise
+                self._plane.store.stale.add(sandbox.id)
+                failure = error
             told = await self._put_in_force(sandbox, network, compiled)
         except (StorageError, RefusedError):
             sandbox.network = before
             with suppress(StorageError):
                 await self._plane.store.save(sandbox.to_row())
             raise
-        return Change(network, told.flows_cut, told.in_force)
+        return Change(network, told.flows_cut, told.in_force, failure=failure)
 
     async def _put_in_force(self, sandbox: Sandbox, network: Network, compiled: CompiledPolicy) -> Acknowledgement:
         workers = self._plane.workers
@@ -150,6 +178,18 @@ class Networks:
 def etag(network: Network) -> str:
     """Return the tag of a policy as it was set."""
     return f'"{network.revision}"'
+
+
+def _written(change: Change) -> Change:
+    """Return a change if it is written down. Raises ProblemError if it is not."""
+    if change.failure is None:
+        return change
+    force = "in force" if change.in_force else "yet to be put in force, and until then nothing can be reached"
+    raise ProblemError(
+        "not_written_down",
+        f"generation {change.network.generation} is {force}, but a server that is started again would not know it, and "
+        f"leave the sandbox nothing to reach; it is written down as soon as this works: {change.failure}",
+    )
 
 
 def check_match(sandbox: Sandbox, if_match: str | None) -> None:

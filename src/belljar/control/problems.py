@@ -56,6 +56,7 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
         "gateway_silent": Kind(503, "A process of the gateway does not answer, and nothing was changed."),
         "storage_unavailable": Kind(503, "The database cannot be used, and nothing was changed."),
         "storage_full": Kind(507, "The disk is full, and nothing was changed."),
+        "not_written_down": Kind(507, "It is done, but could not be written down yet."),
     }
 )
 """Every code. Codes are added, and never change their meaning."""

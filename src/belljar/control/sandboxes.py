@@ -1,5 +1,8 @@
 """Sandboxes are made, paused, resumed and deleted, and each step is written down before it is taken.
 
+But no database keeps a sandbox from its end: one that is to be deleted loses its doors first, and is destroyed even if
+nothing can be written down. What the backend has forgotten does not come back, whatever a row says.
+
 A sandbox is in the database before its backend hears of it, and until its backend has forgotten it. So whatever a crash
 leaves behind has a row that says what to do about it: half made ones are swept, half deleted ones are deleted.
 """
@@ -13,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from belljar.backends.interface import Isolation, Wanted
+from belljar.control.database import StorageError
 from belljar.control.happenings import SandboxCreated, SandboxDeleted, SandboxPaused, SandboxResumed
 from belljar.control.network import Network, Prepared
 from belljar.control.plane import Plane
@@ -77,14 +81,23 @@ class Sandboxes:
         return sandbox, True
 
     async def delete(self, sandbox: Sandbox, cause: Literal["request", "hard_ttl", "sweep"]) -> None:
-        """End a sandbox, and take away what it held. Raises BelljarError; then it can be tried again."""
+        """End a sandbox, and take away what it held. Raises BelljarError; then it is tried again, and has no doors."""
         async with sandbox.lock:
             if self._plane.sandboxes.get(sandbox.id) is not sandbox:
                 return  # somebody else was quicker
             sandbox.status, sandbox.detail = Status.DELETING, None
-            await self._plane.store.save(sandbox.to_row())
             await self._plane.stop_serving(sandbox)
-            await self.destroy(sandbox)
+            try:
+                await self._plane.store.save(sandbox.to_row())
+            except StorageError:
+                self._plane.store.stale.add(sandbox.id)  # should the backend fail, too, it is not opened again
+            try:
+                await self.destroy(sandbox)
+            except StorageError as error:
+                raise ProblemError(
+                    "not_written_down",
+                    f"{sandbox.id} has ended, and reaches nothing; it is forgotten as soon as this works: {error}",
+                ) from error
         self._plane.hub.tell(sandbox.id, SandboxDeleted(cause))
 
     async def destroy(self, sandbox: Sandbox) -> None:

@@ -27,6 +27,7 @@ from belljar.control.peers import CheckedProtocol
 from belljar.control.plane import Plane
 from belljar.control.sandboxes import Sandboxes
 from belljar.control.services import Services
+from belljar.control.stale import StaleRows
 from belljar.control.store import Store
 from belljar.control.tokens import TokenFile
 from belljar.errors import BelljarError
@@ -121,7 +122,9 @@ async def _services(serving: Serving, state: Path, port: int) -> AsyncIterator[S
     async with AsyncExitStack() as stack:
         database = Database(state / "belljar.db")
         stack.callback(database.close)
-        store = Store(database)
+        stale = _stale_rows(state / "stale")
+        stack.callback(stale.close)
+        store = Store(database, stale)
         hub = Hub(store)
         await hub.start()
         stack.push_async_callback(hub.stop)
@@ -140,6 +143,13 @@ async def _services(serving: Serving, state: Path, port: int) -> AsyncIterator[S
         rounds = asyncio.create_task(Housekeeping(plane, services.sandboxes, services.networks).run())
         stack.push_async_callback(_cancel, rounds)
         yield services
+
+
+def _stale_rows(path: Path) -> StaleRows:
+    try:
+        return StaleRows(path)
+    except OSError as error:
+        raise ServeError(f"{path} cannot be written ({error}); make room on its disk") from None
 
 
 def _allow_many_descriptors() -> None:

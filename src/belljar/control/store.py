@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from belljar.control.database import Database
 from belljar.control.sandbox import Row
+from belljar.control.stale import StaleRows
 
 KEPT_EVENTS: Final = 5000
 """Of each sandbox and of each sort below; of a sandbox that was deleted, for a day."""
@@ -44,8 +45,11 @@ class Event(NamedTuple):
 class Store:
     """Everything that is written down. Methods raise StorageError, and have changed nothing then."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, stale: StaleRows) -> None:
         self._database = database
+        self.stale = stale
+        """Sandboxes of which something else is written down than holds, until they are saved again."""
+
         self._grown: set[str | None] = set()
         """Whose events have become more since some were forgotten."""
 
@@ -61,10 +65,12 @@ class Store:
             " ON CONFLICT (id) DO UPDATE SET state = excluded.state, policy = excluded.policy"
         )
         await self._database.write(lambda db: db.execute(query, row))
+        self.stale.discard(row.id)
 
     async def remove(self, sandbox: str) -> None:
         """Forget a sandbox. Its events stay for a while."""
         await self._database.write(lambda db: db.execute("DELETE FROM sandboxes WHERE id = ?", (sandbox,)))
+        self.stale.discard(sandbox)
 
     async def check(self) -> None:
         """Make sure that something can be written."""

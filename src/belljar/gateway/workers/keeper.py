@@ -130,8 +130,10 @@ class Keeper:
             raise change.error
         return change.is_in_force
 
-    async def end(self, kept: Kept) -> None:
-        """Leave a sandbox nothing to reach, because its policy should have been replaced by now."""
+    async def end(self, kept: Kept, overdue: Change) -> None:
+        """Leave a sandbox nothing to reach, unless its policy, which should have been replaced by now, has been."""
+        if kept.change is not overdue:
+            return
         self._tell_held(kept, "overdue")
         await self.change(kept, Change(None))
 

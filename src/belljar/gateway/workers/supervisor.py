@@ -247,7 +247,7 @@ class Workers:
                 for kept in list(keeper.sandboxes.values()):
                     if kept.change.until is not None and kept.change.until <= now:
                         kept.change.until = None
-                        self._loop.spawn(keeper.end(kept))
+                        self._loop.spawn(keeper.end(kept, kept.change))
 
 
 async def _told(act: Callable[[], Coroutine[Any, Any, Any]], done: Future[Any]) -> None:

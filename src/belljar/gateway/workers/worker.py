@@ -156,9 +156,9 @@ class Worker:
         return self._jars[message.data["sandbox"]].change_policy(policy)
 
     def _hold(self, message: Message) -> None:
-        """Have no policy in force until a change that is under way is done."""
+        """Have no policy in force until a change that is under way is done; a newer one may be in force already."""
         sandbox = message.data["sandbox"]
-        if sandbox in self._jars and self._in_force.get(sandbox) != message.data["change"]:
+        if sandbox in self._jars and self._in_force.get(sandbox, 0) < message.data["change"]:
             self._jars[sandbox].change_policy(None)
 
     def _flows(self, message: Message) -> list[list[Any]]:
