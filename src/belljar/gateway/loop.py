@@ -335,12 +335,14 @@ class Loop:
 
     def turn(self) -> None:
         """Do what is due for the gateway itself and one slice of what is due for others, then see what comes next."""
-        calls = self._itself.calls
+        calls, timers = self._itself.calls, self._timers
         for _ in range(len(calls)):
             self._call(calls.popleft())
         if self._line:
             self._serve()
-        for fd, events in self._epoll.poll(self._patience(), _MAX_EVENTS):
+        in_a_hurry = calls or self._line or self._from_threads or not self._running
+        patience = 0.0 if in_a_hurry else timers.seconds_to_next(self.clock())
+        for fd, events in self._epoll.poll(patience, _MAX_EVENTS):
             watch = self._watches.get(fd)
             if watch is None:
                 continue
@@ -354,11 +356,8 @@ class Loop:
                 if not owner.in_line:
                     self._line.join(owner)
             watch.events |= events
-        for timer in self._timers.take_due(self.clock()):
-            if timer.owner is self._itself:
-                self._call(timer.run)
-            else:
-                self.call_soon_for(timer.owner, timer.run)
+        if timers.heap and timers.heap[0][0] <= self.clock():
+            self._run_timers()
 
     def _serve(self) -> None:
         """Do what the owner has to do whose turn it is, until its slice is over."""
@@ -397,10 +396,12 @@ class Loop:
         except Exception as error:  # noqa: BLE001 - the others go on
             self.on_crash(error)
 
-    def _patience(self) -> float:
-        if self._itself.calls or self._line or self._from_threads or not self._running:
-            return 0.0
-        return self._timers.seconds_to_next(self.clock())
+    def _run_timers(self) -> None:
+        for timer in self._timers.take_due(self.clock()):
+            if timer.owner is self._itself:
+                self._call(timer.run)
+            else:
+                self.call_soon_for(timer.owner, timer.run)
 
     def _drain_wakeup(self) -> None:
         os.eventfd_read(self._wakeup)
