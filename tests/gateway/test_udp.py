@@ -18,7 +18,7 @@ from belljar.gateway.udpflow import ANSWERED_SECONDS, UNANSWERED_SECONDS
 from belljar.linux import nft
 from belljar.linux.transparent import make_transparent
 from tests.gateway.driving import open_descriptors
-from tests.gateway.serving import PATIENCE, Serving, policy
+from tests.gateway.serving import PATIENCE, Serving, eventually, policy
 from tests.universe import Sandbox, Universe
 from tests.universe.addresses import (
     BLACK_HOLE,
@@ -66,8 +66,9 @@ class Bench:
 
     def advance(self, seconds: float) -> None:
         self._ahead += seconds
-        for _ in range(2):  # timers run at the end of the turn that this wakes the loop for
+        for _ in range(2):  # timers are due at the end of the turn that this wakes the loop for
             self.serving.do(lambda: None)
+        eventually(lambda: not self.serving.do(lambda: len(self.serving.loop._line)))  # and run in their owner's turn
 
     def log(self) -> list[dict[str, Any]]:
         """Return the lines about flows since the last time."""

@@ -34,7 +34,7 @@ from types import coroutine
 from typing import Any, Final, Protocol
 
 from belljar.gateway.timers import Timer, Timers
-from belljar.gateway.turns import SLICE, Line, Owner
+from belljar.gateway.turns import DEEPEST_DEBT, SLICE, Line, Owner
 
 _BOTH: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 _READ: Final = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
@@ -380,7 +380,7 @@ class Loop:
                 break
         self.owner, self.slice_ends = self._itself, inf
         owner.used += now - began
-        owner.credit -= now - began
+        owner.credit = max(owner.credit - (now - began), DEEPEST_DEBT)
         owner.in_line = False
         if calls:
             self._line.join(owner)
