@@ -52,7 +52,7 @@ class Driver:
 
     def settle(self) -> None:
         """Let everything happen that is due: cancellations, closings, calls for the next turn."""
-        for _ in range(5):
+        for _ in range(10):
             self.loop.turn()
 
     def advance(self, seconds: float) -> None:

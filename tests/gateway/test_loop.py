@@ -119,7 +119,7 @@ class TestTime:
     def test_cancelled_timers_do_not_pile_up(self, driver):
         for _ in range(100_000):
             driver.loop.call_later(3600, lambda: None).cancel()
-        assert len(driver.loop._timers._heap) < 10_000
+        assert len(driver.loop._timers.heap) < 10_000
 
     def test_a_task_that_always_sleeps_for_no_time_leaves_turns_to_others(self, driver):
         async def never_tired() -> Any:

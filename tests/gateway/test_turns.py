@@ -120,6 +120,20 @@ class TestShares:
         assert len(crashes) == 1
         assert hog.calls <= 10
 
+    def test_who_was_held_up_does_not_pay_for_it_for_ever(self, driver, busy):
+        steady, unlucky = busy(), Owner()
+        done = []
+
+        def sleep() -> None:
+            driver.clock.now += 3600
+
+        driver.loop.call_soon_for(unlucky, sleep)
+        driver.until(lambda: unlucky.used)
+        before = steady.owner.used
+        driver.loop.call_soon_for(unlucky, lambda: done.append("again"))
+        driver.until(lambda: done)
+        assert steady.owner.used - before < 0.03
+
 
 class TestTheGatewayItself:
     def test_comes_first_and_is_not_interrupted(self, driver, busy):

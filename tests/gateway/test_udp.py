@@ -68,8 +68,9 @@ class Bench:
 
     def advance(self, seconds: float) -> None:
         self._ahead += seconds
-        for _ in range(2):  # timers run at the end of the turn that this wakes the loop for
+        for _ in range(2):  # timers are due at the end of the turn that this wakes the loop for
             self.serving.do(lambda: None)
+        eventually(lambda: not self.serving.do(lambda: len(self.serving.loop._line)))  # and run in their owner's turn
 
     def log(self) -> list[dict[str, Any]]:
         """Return the lines about flows since the last time."""

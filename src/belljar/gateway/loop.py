@@ -35,7 +35,7 @@ from types import coroutine
 from typing import Any, Final, Protocol
 
 from belljar.gateway.timers import Timer, Timers
-from belljar.gateway.turns import SLICE, Line, Owner
+from belljar.gateway.turns import DEEPEST_DEBT, SLICE, Line, Owner
 
 _BOTH: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 _READ: Final = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
@@ -341,12 +341,14 @@ class Loop:
 
     def turn(self) -> None:
         """Do what is due for the gateway itself and one slice of what is due for others, then see what comes next."""
-        calls = self._itself.calls
+        calls, timers = self._itself.calls, self._timers
         for _ in range(len(calls)):
             self._call(calls.popleft())
         if self._line:
             self._serve()
-        for fd, events in self._epoll.poll(self._patience(), _MAX_EVENTS):
+        in_a_hurry = calls or self._line or self._from_threads or not self._running
+        patience = 0.0 if in_a_hurry else timers.seconds_to_next(self.clock())
+        for fd, events in self._epoll.poll(patience, _MAX_EVENTS):
             watch = self._watches.get(fd)
             if watch is None:
                 continue
@@ -360,11 +362,8 @@ class Loop:
                 if not owner.in_line:
                     self._line.join(owner)
             watch.events |= events
-        for timer in self._timers.take_due(self.clock()):
-            if timer.owner is self._itself:
-                self._call(timer.run)
-            else:
-                self.call_soon_for(timer.owner, timer.run)
+        if timers.heap and timers.heap[0][0] <= self.clock():
+            self._run_timers()
 
     def _serve(self) -> None:
         """Do what the owner has to do whose turn it is, until its slice is over."""
@@ -387,7 +386,7 @@ class Loop:
                 break
         self.owner, self.slice_ends = self._itself, inf
         owner.used += now - began
-        owner.credit -= now - began
+        owner.credit = max(owner.credit - (now - began), DEEPEST_DEBT)
         owner.in_line = False
         if calls:
             self._line.join(owner)
@@ -403,10 +402,12 @@ class Loop:
         except Exception as error:  # noqa: BLE001 - the others go on
             self.on_crash(error)
 
-    def _patience(self) -> float:
-        if self._itself.calls or self._line or self._from_threads or not self._running:
-            return 0.0
-        return self._timers.seconds_to_next(self.clock())
+    def _run_timers(self) -> None:
+        for timer in self._timers.take_due(self.clock()):
+            if timer.owner is self._itself:
+                self._call(timer.run)
+            else:
+                self.call_soon_for(timer.owner, timer.run)
 
     def _drain_wakeup(self) -> None:
         os.eventfd_read(self._wakeup)

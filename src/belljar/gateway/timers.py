@@ -34,37 +34,39 @@ class Timers:
     """All that is to be called, in the order of its time."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Timer]] = []
+        self.heap: list[tuple[float, int, Timer]] = []
+        """The earliest first, with those that were called off."""
+
         self._numbers = count()
         self._many = _FEW
 
     def __len__(self) -> int:
         """How many have not been called off."""
-        return sum(timer.call is not None for _, _, timer in self._heap)
+        return sum(timer.call is not None for _, _, timer in self.heap)
 
     def add(self, when: float, call: Callable[[], None], owner: Owner) -> Timer:
         """Have something called at some time."""
-        if len(self._heap) > self._many:
+        if len(self.heap) > self._many:
             self._drop_cancelled()
         timer = Timer(call, owner)
-        heapq.heappush(self._heap, (when, next(self._numbers), timer))
+        heapq.heappush(self.heap, (when, next(self._numbers), timer))
         return timer
 
     def seconds_to_next(self, now: float) -> float:
         """Return how long it is until something is due; -1 if nothing ever is."""
-        heap = self._heap
+        heap = self.heap
         while heap and heap[0][2].call is None:
             heapq.heappop(heap)
         return max(0.0, heap[0][0] - now) if heap else -1.0
 
     def take_due(self, now: float) -> list[Timer]:
         """Return those that are due now; what is added meanwhile has to wait."""
-        heap, due = self._heap, []
+        heap, due = self.heap, []
         while heap and heap[0][0] <= now:
             due.append(heapq.heappop(heap)[2])
         return due
 
     def _drop_cancelled(self) -> None:
-        self._heap = [entry for entry in self._heap if entry[2].call is not None]
-        heapq.heapify(self._heap)
-        self._many = 2 * len(self._heap) + _FEW
+        self.heap = [entry for entry in self.heap if entry[2].call is not None]
+        heapq.heapify(self.heap)
+        self._many = 2 * len(self.heap) + _FEW

@@ -17,6 +17,9 @@ from typing import Final
 SLICE: Final = 0.00025
 """Seconds that an owner gets in a row, and so what others wait for their turn."""
 
+DEEPEST_DEBT: Final = -0.02
+"""No step of ours takes longer: who has used more was itself held up, say by a machine that slept."""
+
 
 class Owner:
     """Whoever time is spent for."""
