@@ -106,8 +106,7 @@ def view_of(spec: Spec, home: Path, files: Mapping[Path, bytes]) -> View:
 def project(spec: Spec) -> tuple[Bind, ...]:
     """Return the working directory as it is shown, with what must not be changed in it. Raises ViewError."""
     _check_workdir(spec.workdir)
-    exempt = [spec.workdir / path for path in spec.allow_write]
-    ours = [place for place in _own_places(spec.workdir) if not any(map(place.is_relative_to, exempt))]
+    ours = _own_places(spec.workdir, spec.allow_write)
     kept = protected.existing(spec.workdir, spec.allow_write, (*spec.keep, *ours))
     for path in protected.with_other_names(kept):
         raise ViewError(
@@ -165,9 +164,9 @@ def _kept_in(bind: Bind, keep: Iterable[Path]) -> Iterator[Bind]:
             yield Bind(place, bind.target / place.relative_to(bind.source), writable=writable)
 
 
-def _own_places(directory: Path) -> list[Path]:
+def _own_places(directory: Path, allowed: Iterable[Path] = ()) -> list[Path]:
     try:
-        return ownplaces.kept_in(directory, os.environ)
+        return ownplaces.kept_in(directory, os.environ, allowed)
     except ownplaces.OwnPlaceError as error:
         raise ViewError(str(error)) from None
 
