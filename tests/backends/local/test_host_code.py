@@ -278,7 +278,7 @@ class Installed:
 
     def plant(self, place: str) -> str:
         """Return a command that has code run by whoever imports it."""
-        return f"echo 'open(\"{self.witness}\", \"w\")' >{place}"
+        return f'echo \'open("{self.witness}", "w")\' >{place}'
 
 
 @pytest.fixture
@@ -365,3 +365,54 @@ def test_a_link_to_what_python_imports(cli: Cli) -> None:
         assert cli.run("--", "true", PYTHONPATH=f"{ROOT}:{elsewhere}").returncode == 0
     finally:
         elsewhere.rmdir()
+
+
+@pytest.mark.parametrize("shown", ["state", "above", "below"])
+def test_a_servers_state_is_not_shown(cli: Cli, shown: str) -> None:
+    """Its socket makes sandboxes of any kind, for whoever connects."""
+    above = cli.workdir / "states"
+    state = above / "belljar"
+    (state / "below").mkdir(parents=True)
+    give(cli, above, state, state / "below")
+    place = str({"state": state, "above": above, "below": state / "below"}[shown])
+    for words in (("--workdir", place), ("--workdir", "/srv", "--bind", place), ("--ro-bind", f"{place}:/shown")):
+        assert "is a server's" in refusal(cli, *words, BELLJAR_SERVER=str(state))
+    for url in ("http://localhost:1", ""):
+        assert cli.run("--ro-bind", f"{place}:/shown", "--", "true", BELLJAR_SERVER=url).returncode == 0
+    is_root = cli.workdir.stat().st_uid == 0
+    default = {"--ro-bind": "/var/lib"} if is_root and Path("/var/lib/belljar").exists() else {"--bind": "/var/lib"}
+    for option, source in default.items() if is_root else {"--bind": str(above)}.items():
+        assert "is a server's" in refusal(cli, option, f"{source}:/shown", XDG_STATE_HOME=str(above))
+
+
+@pytest.mark.parametrize("target", ["/run", "/run/belljar", "/run/belljar/policy.json", "/etc", "/etc/hosts"])
+def test_nothing_is_shown_where_belljar_puts_files_of_its_own(cli: Cli, target: str) -> None:
+    """They would be made on the host then, and behind links that an agent has made, anywhere."""
+    shown, victim = cli.workdir / "shown", cli.workdir / "victim"
+    shown.mkdir()
+    victim.mkdir()
+    (shown / "belljar").symlink_to(f"/oldroot{victim}")
+    give(cli, shown, victim, shown / "belljar")
+    for option in ("--bind", "--ro-bind"):
+        assert "since Belljar itself puts" in refusal(cli, option, f"{shown}:{target}")
+    assert [path.name for path in shown.iterdir()] == ["belljar"]
+    assert not list(victim.iterdir())
+    assert cli.run("--bind", f"{shown}:/run/other", "--", "true").returncode == 0
+
+
+@pytest.mark.parametrize("option", ["--policy", "--audit"])
+def test_a_link_in_a_bind_is_neither_a_policy_nor_an_audit_log(cli: Cli, option: str) -> None:
+    shown, project, victim = cli.workdir / "shown", cli.workdir / "project", cli.workdir / "victim"
+    shown.mkdir()
+    project.mkdir()
+    victim.write_text("mode: allow-all\n")
+    (shown / "link").symlink_to(victim)
+    (cli.workdir / "behind").symlink_to(shown / "link")
+    give(cli, shown, project, victim, shown / "link", cli.workdir / "behind")
+    for path in (shown / "link", cli.workdir / "behind"):
+        said = refusal(cli, "--workdir", str(project), "--bind", str(shown), option, str(path))
+        assert f"is a link in {shown}, or behind one" in said
+    assert victim.read_text() == "mode: allow-all\n"
+    assert (
+        cli.run("--workdir", str(project), "--bind", str(shown), "--policy", str(victim), "--", "true").returncode == 0
+    )
