@@ -16,12 +16,12 @@ def links_on(path: Path) -> Iterator[Path]:
         there = here / steps.pop()
         if there.name == "..":
             here = here.parent
-        elif not os.path.islink(there):  # `Path.is_symlink` raises where we may not look
+        elif not os.path.islink(there):  # noqa: PTH114 - `Path.is_symlink` raises where we may not look
             here = there
         elif (links := links + 1) > _MOST_LINKS:
             return
         else:
             yield there
-            target = Path(os.readlink(there))
+            target = there.readlink()
             here = Path("/") if target.is_absolute() else here
             steps += (part for part in reversed(target.parts) if part != "/")

@@ -173,9 +173,15 @@ def _kept_in(bind: Bind, keep: Iterable[Path]) -> Iterator[Bind]:
 
 def _own_places(directory: Path, allowed: Iterable[Path] = ()) -> list[Path]:
     try:
-        return ownplaces.kept_in(directory, os.environ, allowed)
+        places = ownplaces.kept_in(directory, os.environ, allowed)
     except ownplaces.OwnPlaceError as error:
         raise ViewError(str(error)) from None
+    for path in protected.other_names_in(directory, places):
+        raise ViewError(
+            f"{path} is another name (a hard link) of a file that Belljar itself is made of;"
+            "\nremove it, or have the installer make copies (uv: --link-mode copy)"
+        )
+    return places
 
 
 def _check_mount_point(place: Path) -> None:

@@ -354,6 +354,21 @@ def test_a_link_to_what_belljar_is_made_of(installed: Installed, tmp_path_factor
     assert "through the link" in done.stderr
 
 
+def test_another_name_of_a_file_of_the_installation(
+    installed: Installed, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A file with a name outside of the sandbox's reach is as good as any: some installers make all of them so."""
+    module = installed.directory / "src/belljar/cli/main.py"
+    (tmp_path_factory.mktemp("cache") / "main.py").hardlink_to(module)
+    assert installed.belljar("run", "--", "true").returncode == 0
+    (installed.directory / "cache").mkdir()
+    (installed.directory / "cache/main.py").hardlink_to(module)
+    for words, cwd in (((), None), (("--bind", str(installed.directory)), Path("/srv"))):
+        refused = installed.belljar("run", *words, "--", "true", cwd=cwd)
+        assert refused.returncode == 125
+        assert f"{installed.directory}/cache/main.py is another name" in refused.stderr
+
+
 def test_a_link_to_what_python_imports(cli: Cli) -> None:
     elsewhere = Path(f"{cli.workdir}-elsewhere")
     elsewhere.mkdir()
