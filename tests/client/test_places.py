@@ -4,8 +4,9 @@ import subprocess
 import sys
 
 import belljar
-from belljar.client.places import SOCKET, default_state, find_server
+from belljar.client.places import SOCKET, find_server
 from belljar.control import serving
+from belljar.statedir import default_state
 
 
 def test_this_users_own_server_is_the_default(monkeypatch, tmp_path):

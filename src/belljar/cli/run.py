@@ -19,10 +19,12 @@ from belljar.cli.amounts import Bytes
 from belljar.cli.learning import learned
 from belljar.cli.runpolicy import PolicyOptions, policy_of
 from belljar.errors import BelljarError
+from belljar.linux.links import links_on
 from belljar.policy import Mode
 from belljar.sandbox.changes import Changes, changed_places, runnable_changes
 from belljar.sandbox.homes import home_inside
 from belljar.sandbox.spec import Bind, ResourceLimits, Spec
+from belljar.statedir import known_states
 
 if TYPE_CHECKING:
     from belljar.backends.attending import Outcome
@@ -155,9 +157,20 @@ def _workdir(named: str | None) -> Path:
         ) from None
 
 
-def _has_link_in(workdir: Path, path: Path) -> bool:
-    """Tell whether a path goes through a symbolic link that lies in the working directory."""
-    return any(step.is_symlink() and step.parent.resolve().is_relative_to(workdir) for step in (path, *path.parents))
+def _has_link_in(directory: Path, path: Path) -> bool:
+    """Tell whether a path goes through a symbolic link that lies in a directory."""
+    return any(link.is_relative_to(directory) for link in links_on(path))
+
+
+def _check_state(shown: Path, *, writable: bool) -> None:
+    """Refuse to show what a server keeps, or a directory where a sandbox could make it."""
+    for state in (state.resolve() for state in known_states(os.environ)):
+        overlaps = shown.is_relative_to(state) or state.is_relative_to(shown)
+        if overlaps and (writable or state.exists()):
+            raise BelljarError(
+                f"{shown} cannot be shown in a sandbox: {state} is a server's, and who is let in there commands it;\n"
+                "name another directory"
+            )
 
 
 class _Run:
@@ -169,11 +182,12 @@ class _Run:
         self._quiet: bool = options["quiet"]
         self._started_ns = time.time_ns()
         self._workdir = _workdir(options["workdir"])
+        self._binds = (*self._named_binds("bind", writable=True), *self._named_binds("ro_bind", writable=False))
         self._spec = Spec(
             command=command,
             workdir=self._workdir,
             environment=self._environment(),
-            binds=(*self._binds("bind", writable=True), *self._binds("ro_bind", writable=False)),
+            binds=self._binds,
             allow_write=tuple(map(Path, options["allow_write"])),
             keep=tuple(self._own_file(name) for name in ("policy", "audit") if options[name]),
             debugger=options["allow_debugger"],
@@ -214,8 +228,13 @@ class _Run:
 
     def _start(self, network: "Network | None", told: bytes) -> int:
         """Run the command to its end on the backend that was asked for; return its exit code."""
-        from belljar.sandbox.view import POLICY_FILE  # noqa: PLC0415
+        from belljar.sandbox.view import POLICY_FILE, check_workdir  # noqa: PLC0415
 
+        if not self._options["no_workdir"]:
+            check_workdir(self._workdir)
+            _check_state(self._workdir, writable=True)
+        for bind in self._binds:
+            _check_state(bind.source, writable=bind.writable)
         if self._options["backend"] == _LOCAL:
             from belljar.backends.local.running import run  # noqa: PLC0415
 
@@ -280,16 +299,18 @@ class _Run:
     def _own_file(self, option: str) -> Path:
         """Return a file that Belljar itself reads or writes."""
         path = Path(self._options[option]).absolute()
-        if _has_link_in(self._workdir, path):
-            raise BelljarError(
-                f"--{option}: {self._options[option]} is a link in the working directory, or behind one, and a "
-                f"sandboxed command can have made it;\nif you mean what it leads to, name that: {path.resolve()}"
-            )
+        for directory in self._exposed():
+            if _has_link_in(directory, path):
+                where = "the working directory" if directory == self._workdir else directory
+                raise BelljarError(
+                    f"--{option}: {self._options[option]} is a link in {where}, or behind one, and a sandboxed "
+                    f"command can have made it;\nif you mean what it leads to, name that: {path.resolve()}"
+                )
         return path
 
     def _exposed(self) -> list[Path]:
         """Return where the command can write."""
-        return [self._workdir, *(bind.source for bind in self._spec.binds if bind.writable)]
+        return [self._workdir, *(bind.source for bind in self._binds if bind.writable)]
 
     def _environment(self) -> dict[str, str]:
         is_local = self._options["backend"] == _LOCAL
@@ -305,7 +326,7 @@ class _Run:
             passed[name] = value if given else os.environ[name]
         return passed
 
-    def _binds(self, option: str, *, writable: bool) -> list[Bind]:
+    def _named_binds(self, option: str, *, writable: bool) -> list[Bind]:
         flag = f"--{option.replace('_', '-')}"
         binds = []
         for item in self._options[option]:

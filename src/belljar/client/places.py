@@ -7,8 +7,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from belljar.client.errors import NoServerError
+from belljar.statedir import SERVER, default_state
 
-SERVER: Final = "BELLJAR_SERVER"
 TOKEN: Final = "BELLJAR_TOKEN"  # noqa: S105 - the name of a variable
 SOCKET: Final = "belljar.sock"
 
@@ -23,13 +23,6 @@ class Place:
 
     def __str__(self) -> str:
         return self.url if self.socket is None else str(self.socket)
-
-
-def default_state() -> Path:
-    """Return the state directory of this user's server."""
-    if os.geteuid() == 0:
-        return Path("/var/lib/belljar")
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "belljar"
 
 
 def find_server(server: str | os.PathLike[str] | None, token: str | None) -> Place:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from belljar.client.asking import EVENT_STREAM, Answer, Request
 from belljar.client.errors import BugError, ClientError, LostError, NoServerError, error_of
-from belljar.client.places import SERVER, Place
+from belljar.client.places import Place
+from belljar.statedir import SERVER
 
 if TYPE_CHECKING:
     import httpx2

@@ -1,17 +1,22 @@
 """What Belljar itself is made of: an agent that can write there is outside as soon as Belljar runs again.
 
-Where it lies in a directory that a sandbox is to write to, it is read-only inside, like other places that the host runs
-code from. Where that cannot be, since it is not there yet or has the directory in it, the directory is refused.
+That is whatever the next `belljar` runs or imports: the program itself, its Python, every directory that modules are
+looked for in (an editable installation's sources, the user's own packages), found or not. Where it lies in a directory
+that a sandbox is to write to, it is read-only inside, like other places that the host runs code from. Where that cannot
+be, the directory is refused: because the place is not there yet, or has the directory in it, or is reached through a
+link in it, which could be replaced.
 """
 
 import os
+import site
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 import belljar
 from belljar.errors import BelljarError
+from belljar.linux.links import links_on
 from belljar.linux.trusted import SYSTEM
 
 _IMPORTED_FROM: Final = ("PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE")
@@ -22,18 +27,40 @@ class OwnPlaceError(BelljarError):
     """A directory that a sandbox must not write to. The text says what is in it, and what to do."""
 
 
-def kept_in(directory: Path, environment: Mapping[str, str]) -> list[Path]:
-    """Return what is read-only inside, of a directory that a sandbox is to write to. Raises OwnPlaceError."""
+def kept_in(directory: Path, environment: Mapping[str, str], allowed: Iterable[Path] = ()) -> list[Path]:
+    """Return what is read-only inside, of a directory that a sandbox is to write to. Raises OwnPlaceError.
+
+    What is in `allowed` may be written to all the same.
+    """
     _check_system(directory)
     _check_caches(directory, caches(environment).resolve())
-    places = _installation() | _imported_from(environment)
+    exempt = [directory / path for path in allowed]
+    places = _places(environment)
+    real = {place: place.resolve() for place in places}
+    kept = {path for path in real.values() if path.is_relative_to(directory) and path.exists()}
+    kept = {path for path in kept if not any(map(path.is_relative_to, exempt))}
+
+    def can_be_made(path: Path) -> bool:
+        return path.is_relative_to(directory) and not any(map(path.is_relative_to, (*kept, *exempt)))
+
     for place, what in places.items():
-        if directory.is_relative_to(place) or (place.is_relative_to(directory) and not place.exists()):
+        if directory.is_relative_to(real[place]) or can_be_made(real[place]):
             raise OwnPlaceError(
-                f"{directory} cannot be written to from a sandbox: {what} leads to {place}, and what Python imports "
-                f"from there runs outside, as part of Belljar itself;\n{_remedy(what)}"
+                f"{directory} cannot be written to from a sandbox: {what} leads to {real[place]}, and what Python "
+                f"imports from there runs outside, as part of Belljar itself;\n{_remedy(what)}"
             )
-    return [place for place in places if place.is_relative_to(directory)]
+        for link in filter(can_be_made, links_on(place)):
+            raise OwnPlaceError(
+                f"{directory} cannot be written to from a sandbox: {what} leads to {real[place]} through the link "
+                f"{link}, which could be replaced there, and what is found behind it runs outside;\n"
+                f"start Belljar by the path that it leads to, or put what it leads to in its place"
+            )
+    return sorted(path for path in kept if kept.isdisjoint(path.parents))
+
+
+def modules() -> set[Path]:
+    """Return where the code is that this process runs and imports."""
+    return {place.resolve() for place in _installation()}
 
 
 def variables(environment: Mapping[str, str]) -> dict[str, str]:
@@ -68,14 +95,23 @@ def _check_caches(directory: Path, ours: Path) -> None:
         )
 
 
-def _installation() -> dict[Path, str]:
-    places = (sys.prefix, sys.base_prefix, belljar.__path__[0])
-    return {Path(place).resolve(): "Belljar's installation" for place in places}
+def _places(environment: Mapping[str, str]) -> dict[Path, str]:
+    """Return what Belljar is made of, by the paths that lead there, and what says so."""
+    named = _imported_from(environment)
+    return named | {place: "Belljar's installation" for place in _installation() if place not in named}
+
+
+def _installation() -> list[Path]:
+    # Python looks into a user's own packages by itself, if it is not that of a virtual environment.
+    users = (site.getusersitepackages(), f"{site.getuserbase()}/bin")
+    started = getattr(sys.modules["__main__"], "__file__", None) or sys.executable
+    places = (sys.prefix, sys.base_prefix, belljar.__path__[0], *sys.path, *users, sys.executable, started)
+    return [Path(place).absolute() for place in places]
 
 
 def _imported_from(environment: Mapping[str, str]) -> dict[Path, str]:
     return {
-        Path(entry or ".").resolve(): variable
+        Path(entry).absolute(): variable
         for variable in _IMPORTED_FROM
         if environment.get(variable)
         for entry in environment[variable].split(os.pathsep)

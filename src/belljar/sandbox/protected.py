@@ -8,7 +8,8 @@ sandbox by the end of another. So they are told to the user at the end (`belljar
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -48,6 +49,35 @@ def with_other_names(places: Iterable[Path]) -> Iterator[Path]:
             status = path.lstat()
             if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
                 yield path
+
+
+def other_names_in(directory: Path, places: Iterable[Path]) -> Iterator[Path]:
+    """Yield what is in a directory, but not in certain places there, and is the same file as one that is (hard links).
+
+    An installer may have made hard links to all files of an installation, from a cache that is nobody's business here.
+    """
+    kept = set(map(str, places))
+    linked = {
+        (entry.inode(), status.st_dev)
+        for place in kept
+        for entry in _files_in(place, frozenset())
+        if (status := entry.stat(follow_symlinks=False)).st_nlink > 1
+    }
+    numbers = {inode for inode, _ in linked}
+    for entry in _files_in(str(directory), kept) if linked else ():
+        if entry.inode() in numbers and (entry.inode(), entry.stat(follow_symlinks=False).st_dev) in linked:
+            yield Path(entry.path)
+
+
+def _files_in(directory: str, left_out: Collection[str]) -> Iterator["os.DirEntry[str]"]:
+    waiting = [directory]
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:  # a file, or closed to us, and so to a sandbox
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    yield entry
+                elif entry.path not in left_out:
+                    waiting.append(entry.path)
 
 
 def pinned(workdir: Path, places: Iterable[Path]) -> list[Path]:

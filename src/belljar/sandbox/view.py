@@ -20,7 +20,10 @@ _SHARED: Final = ("/tmp", "/var/tmp", "/run", "/dev", "/dev/shm", "/proc", "/sys
 _KERNEL: Final = ("/dev", "/proc", "/sys")
 _MEMORY: Final = "/dev/shm"  # noqa: S108 - no use of it
 
-POLICY_FILE: Final = Path("/run/belljar/policy.json")
+OURS: Final = Path("/run/belljar")
+"""Where files of ours are."""
+
+POLICY_FILE: Final = OURS / "policy.json"
 """Where an agent reads what it may reach."""
 
 _TOOLS: Final = {
@@ -93,21 +96,23 @@ class View:
 def view_of(spec: Spec, home: Path, files: Mapping[Path, bytes]) -> View:
     """Return what a sandbox sees; `files` are some that exist inside only. Raises ViewError."""
     system = [Path(place) for place in SYSTEM]
+    binds = (*project(spec), *checked(spec.binds, spec.workdir, spec.keep))
+    files = {path: text.encode() for path, text in _replaced()} | dict(files)
+    _check_free(files, binds)
     return View(
         links={path: str(path.readlink()) for path in system if path.is_symlink()},
         system=tuple(Bind(path, path, writable=False) for path in system if path.is_dir() and not path.is_symlink()),
         home=home,
         tools=tuple(_tools(home, spec.environment.get("PATH", ""))),
-        binds=(*project(spec), *checked(spec.binds, spec.workdir, spec.keep)),
-        files={path: text.encode() for path, text in _replaced()} | dict(files),
+        binds=binds,
+        files=files,
     )
 
 
 def project(spec: Spec) -> tuple[Bind, ...]:
     """Return the working directory as it is shown, with what must not be changed in it. Raises ViewError."""
-    _check_workdir(spec.workdir)
-    exempt = [spec.workdir / path for path in spec.allow_write]
-    ours = [place for place in _own_places(spec.workdir) if not any(map(place.is_relative_to, exempt))]
+    check_workdir(spec.workdir)
+    ours = _own_places(spec.workdir, spec.allow_write)
     kept = protected.existing(spec.workdir, spec.allow_write, (*spec.keep, *ours))
     for path in protected.with_other_names(kept):
         raise ViewError(
@@ -121,7 +126,8 @@ def project(spec: Spec) -> tuple[Bind, ...]:
     )
 
 
-def _check_workdir(workdir: Path) -> None:
+def check_workdir(workdir: Path) -> None:
+    """Refuse a working directory that holds what is no project's. Raises ViewError."""
     if not os.access(workdir, os.R_OK | os.X_OK) or not workdir.is_dir():
         raise ViewError(
             f"the working directory {workdir} is not there, no directory, or closed to you; name another with --workdir"
@@ -165,11 +171,17 @@ def _kept_in(bind: Bind, keep: Iterable[Path]) -> Iterator[Bind]:
             yield Bind(place, bind.target / place.relative_to(bind.source), writable=writable)
 
 
-def _own_places(directory: Path) -> list[Path]:
+def _own_places(directory: Path, allowed: Iterable[Path] = ()) -> list[Path]:
     try:
-        return ownplaces.kept_in(directory, os.environ)
+        places = ownplaces.kept_in(directory, os.environ, allowed)
     except ownplaces.OwnPlaceError as error:
         raise ViewError(str(error)) from None
+    for path in protected.other_names_in(directory, places):
+        raise ViewError(
+            f"{path} is another name (a hard link) of a file that Belljar itself is made of;"
+            "\nremove it, or have the installer make copies (uv: --link-mode copy)"
+        )
+    return places
 
 
 def _check_mount_point(place: Path) -> None:
@@ -178,6 +190,17 @@ def _check_mount_point(place: Path) -> None:
         raise ViewError(
             f"nothing can be shown at {place}: it is not there, or there is a link on the way; make it first"
         )
+
+
+def _check_free(files: Iterable[Path], binds: Iterable[Bind]) -> None:
+    """Have none of our files be made in what is shown: an agent can have made a link in its place."""
+    for bind in binds:
+        for path in (OURS, *files):
+            if path.is_relative_to(bind.target):
+                raise ViewError(
+                    f"{bind.source} cannot be shown at {bind.target}, since Belljar itself puts {path} there;\n"
+                    "name another place, with --bind SRC:DST or --ro-bind SRC:DST"
+                )
 
 
 def _tools(home: Path, search_path: str) -> Iterator[Bind]:

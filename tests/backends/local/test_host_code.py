@@ -6,6 +6,8 @@ Every program of the agent's tells a witness if it is run, outside of the sandbo
 import shutil
 import stat
 import subprocess
+import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -247,3 +249,185 @@ def test_what_sandboxes_are_made_of_is_not_to_be_written_to(cli: Cli) -> None:
 def test_no_part_of_the_system_is_to_be_written_to(cli: Cli, place: str) -> None:
     assert "is part of the system" in refusal(cli, "--bind", f"{place}:/shown")
     assert cli.run("--ro-bind", f"{place}:/shown", "--", "ls", "/shown").returncode == 0
+
+
+class Installed:
+    """Belljar as `pip install --editable` installs it into a project, with its sources in `src`."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.witness = directory, directory / "witness"
+        venv.create(directory / ".venv", symlinks=True)
+        shutil.copytree(ROOT / "src/belljar", directory / "src/belljar", ignore=shutil.ignore_patterns("__pycache__"))
+        packages = next(directory.glob(".venv/lib/python*/site-packages"))
+        others = [entry for entry in sys.path if entry.endswith("site-packages")]
+        (packages / "belljar.pth").write_text("\n".join([f"{directory}/src", *others]))
+        program = directory / ".venv/bin/belljar"
+        program.write_text(f"#!{directory}/.venv/bin/python\nfrom belljar.cli.main import main\nmain()\n")
+        program.chmod(0o755)
+
+    def belljar(self, *words: str, cwd: Path | None = None, **variables: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [f"{self.directory}/.venv/bin/belljar", *words],
+            cwd=cwd or self.directory,
+            env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/home/somebody", **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+
+    def plant(self, place: str) -> str:
+        """Return a command that has code run by whoever imports it."""
+        return f'echo \'open("{self.witness}", "w")\' >{place}'
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Installed:
+    tmp_path.chmod(0o755)
+    return Installed(tmp_path)
+
+
+def test_the_witness_sees_what_is_imported(installed: Installed) -> None:
+    """The control of the tests below."""
+    subprocess.run(["sh", "-c", installed.plant("src/sitecustomize.py")], cwd=installed.directory, check=True)
+    assert installed.belljar("--version", cwd=Path("/")).returncode == 0
+    assert installed.witness.exists()
+
+
+@pytest.mark.parametrize("shown", ["workdir", "bind"])
+def test_the_sources_of_an_editable_installation_are_read_only_inside(installed: Installed, shown: str) -> None:
+    """So is all that lies beside the package: Python looks there for `sitecustomize`, and for optional modules."""
+    words = () if shown == "workdir" else ("--workdir", "/srv", "--bind", str(installed.directory))
+    places = ("src/sitecustomize.py", "src/belljar/x.py", ".venv/x", ".venv/bin/belljar")
+    attack = "; ".join([f"cd {installed.directory}", *map(installed.plant, places), "mv src other; echo >new"])
+    done = installed.belljar("run", *words, "--", "sh", "-c", attack)
+    assert "Read-only file system" in done.stderr
+    assert (installed.directory / "new").exists(), done.stderr
+    assert not (installed.directory / "src/sitecustomize.py").exists()
+    assert installed.belljar("--version", cwd=Path("/")).returncode == 0
+    assert not installed.witness.exists()
+
+
+def test_the_sources_of_an_editable_installation_can_be_handed_over(installed: Installed) -> None:
+    """To an agent that works on them."""
+    done = installed.belljar("run", "--allow-write", "src", "--", "touch", "src/belljar/new.py")
+    assert done.returncode == 0, done.stderr
+    assert (installed.directory / "src/belljar/new.py").exists()
+
+
+def test_a_directory_that_holds_the_users_own_packages(installed: Installed) -> None:
+    """Where Python finds them there; where there are none yet, an agent could make them."""
+    home = installed.directory / "home"
+    packages = home / ".local/lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    (home / ".local").mkdir(parents=True)
+    refused = installed.belljar("run", "--", "true", cwd=home / ".local", HOME=str(home))
+    assert refused.returncode == 125
+    assert "Belljar's installation leads to" in refused.stderr
+    packages.mkdir(parents=True)
+    (home / ".local/bin").mkdir()
+    attack = f"echo >{packages}/usercustomize.py; echo >{home}/.local/bin/belljar; echo >new"
+    done = installed.belljar("run", "--", "sh", "-c", attack, cwd=home / ".local", HOME=str(home), XDG_CACHE_HOME="/x")
+    assert (home / ".local/new").exists(), done.stderr
+    assert not list(packages.iterdir())
+    assert not list((home / ".local/bin").iterdir())
+
+
+def test_a_place_to_import_from_that_is_not_there_yet(installed: Installed) -> None:
+    packages = next(installed.directory.glob(".venv/lib/python*/site-packages"))
+    (packages / "other.pth").write_text(f"import sys; sys.path.append('{installed.directory}/absent')\n")
+    refused = installed.belljar("run", "--", "true")
+    assert refused.returncode == 125
+    assert f"Belljar's installation leads to {installed.directory}/absent" in refused.stderr
+    assert installed.belljar("run", "--allow-write", "absent", "--", "true").returncode == 0
+
+
+def test_a_link_to_what_belljar_is_made_of(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Whoever replaces it has put another Belljar in its place."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    shutil.move(installed.directory / ".venv", elsewhere / "venv")
+    (installed.directory / ".venv").symlink_to(elsewhere / "venv")
+    refused = installed.belljar("run", "--", "true")
+    assert refused.returncode == 125
+    assert f"through the link {installed.directory}/.venv, which could be replaced" in refused.stderr
+    assert installed.belljar("run", "--allow-write", ".venv", "--", "true").returncode == 0
+    done = installed.belljar("run", "--bind", str(installed.directory), "--", "true", cwd=Path("/srv"))
+    assert "through the link" in done.stderr
+
+
+def test_another_name_of_a_file_of_the_installation(
+    installed: Installed, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A file with a name outside of the sandbox's reach is as good as any: some installers make all of them so."""
+    module = installed.directory / "src/belljar/cli/main.py"
+    (tmp_path_factory.mktemp("cache") / "main.py").hardlink_to(module)
+    assert installed.belljar("run", "--", "true").returncode == 0
+    (installed.directory / "cache").mkdir()
+    (installed.directory / "cache/main.py").hardlink_to(module)
+    for words, cwd in (((), None), (("--bind", str(installed.directory)), Path("/srv"))):
+        refused = installed.belljar("run", *words, "--", "true", cwd=cwd)
+        assert refused.returncode == 125
+        assert f"{installed.directory}/cache/main.py is another name" in refused.stderr
+
+
+def test_a_link_to_what_python_imports(cli: Cli) -> None:
+    elsewhere = Path(f"{cli.workdir}-elsewhere")
+    elsewhere.mkdir()
+    try:
+        (cli.workdir / "lib").symlink_to(elsewhere)
+        give(cli, cli.workdir / "lib")
+        said = refusal(cli, PYTHONPATH=f"{ROOT}:{cli.workdir}/lib")
+        assert f"PYTHONPATH leads to {elsewhere} through the link {cli.workdir}/lib" in said
+        assert cli.run("--", "true", PYTHONPATH=f"{ROOT}:{elsewhere}").returncode == 0
+    finally:
+        elsewhere.rmdir()
+
+
+@pytest.mark.parametrize("shown", ["state", "above", "below"])
+def test_a_servers_state_is_not_shown(cli: Cli, shown: str) -> None:
+    """Its socket makes sandboxes of any kind, for whoever connects."""
+    above = cli.workdir / "states"
+    state = above / "belljar"
+    (state / "below").mkdir(parents=True)
+    give(cli, above, state, state / "below")
+    place = str({"state": state, "above": above, "below": state / "below"}[shown])
+    for words in (("--workdir", place), ("--workdir", "/srv", "--bind", place), ("--ro-bind", f"{place}:/shown")):
+        assert "is a server's" in refusal(cli, *words, BELLJAR_SERVER=str(state))
+    for url in ("http://localhost:1", ""):
+        assert cli.run("--ro-bind", f"{place}:/shown", "--", "true", BELLJAR_SERVER=url).returncode == 0
+    is_root = cli.workdir.stat().st_uid == 0
+    default = {"--ro-bind": "/var/lib"} if is_root and Path("/var/lib/belljar").exists() else {"--bind": "/var/lib"}
+    for option, source in default.items() if is_root else {"--bind": str(above)}.items():
+        assert "is a server's" in refusal(cli, option, f"{source}:/shown", XDG_STATE_HOME=str(above))
+
+
+@pytest.mark.parametrize("target", ["/run", "/run/belljar", "/run/belljar/policy.json", "/etc", "/etc/hosts"])
+def test_nothing_is_shown_where_belljar_puts_files_of_its_own(cli: Cli, target: str) -> None:
+    """They would be made on the host then, and behind links that an agent has made, anywhere."""
+    shown, victim = cli.workdir / "shown", cli.workdir / "victim"
+    shown.mkdir()
+    victim.mkdir()
+    (shown / "belljar").symlink_to(f"/oldroot{victim}")
+    give(cli, shown, victim, shown / "belljar")
+    for option in ("--bind", "--ro-bind"):
+        assert "since Belljar itself puts" in refusal(cli, option, f"{shown}:{target}")
+    assert [path.name for path in shown.iterdir()] == ["belljar"]
+    assert not list(victim.iterdir())
+    assert cli.run("--bind", f"{shown}:/run/other", "--", "true").returncode == 0
+
+
+@pytest.mark.parametrize("option", ["--policy", "--audit"])
+def test_a_link_in_a_bind_is_neither_a_policy_nor_an_audit_log(cli: Cli, option: str) -> None:
+    shown, project, victim = cli.workdir / "shown", cli.workdir / "project", cli.workdir / "victim"
+    shown.mkdir()
+    project.mkdir()
+    victim.write_text("mode: allow-all\n")
+    (shown / "link").symlink_to(victim)
+    (cli.workdir / "behind").symlink_to(shown / "link")
+    give(cli, shown, project, victim, shown / "link", cli.workdir / "behind")
+    for path in (shown / "link", cli.workdir / "behind"):
+        said = refusal(cli, "--workdir", str(project), "--bind", str(shown), option, str(path))
+        assert f"is a link in {shown}, or behind one" in said
+    assert victim.read_text() == "mode: allow-all\n"
+    assert (
+        cli.run("--workdir", str(project), "--bind", str(shown), "--policy", str(victim), "--", "true").returncode == 0
+    )

@@ -9,14 +9,12 @@ directory. There, and where an audit log is to tell of every sandbox, or a proxy
 gateway is imported before.
 """
 
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import belljar
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop
+from belljar.sandbox import ownplaces
 from belljar.sandbox.spec import Bind
 
 if TYPE_CHECKING:
@@ -58,5 +56,8 @@ class Doors:
 def can_change_our_modules(binds: Iterable[Bind]) -> bool:
     """Tell whether something is imported from where a sandbox can write to."""
     writable = [bind.source for bind in binds if bind.writable]
-    places = [Path(entry).resolve() for entry in (*sys.path, belljar.__file__)]
-    return any(place.is_relative_to(source) or source.is_relative_to(place) for place in places for source in writable)
+    return any(
+        place.is_relative_to(source) or source.is_relative_to(place)
+        for place in ownplaces.modules()
+        for source in writable
+    )
