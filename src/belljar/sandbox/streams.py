@@ -28,6 +28,7 @@ from belljar.errors import BelljarError
 
 _CHUNK: Final = 65536
 _INPUT: Final = 0
+_ERROR: Final = 2
 _NAMES: Final = ("standard input", "standard output", "standard error")
 _DEVICES: Final = frozenset(os.makedev(1, minor) for minor in (3, 5, 7, 8, 9))
 """null, zero, full, random and urandom."""
@@ -57,9 +58,10 @@ class CarriedStreams:
             carrier.start()
 
     def __exit__(self, *_: object) -> None:
-        """See to it that the last of the output arrives. Nothing is alive inside by now."""
+        """See to it that the last of the output arrives, and what we say next. Nothing is alive inside by now."""
         for carrier in self._outputs:
             carrier.join()
+        os.set_blocking(_ERROR, True)  # noqa: FBT003 - whoever shared it may have left it so that what we say gets lost
 
     def _inside(self, number: int, stream: int) -> int:
         found = os.fstat(stream)

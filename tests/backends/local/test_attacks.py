@@ -10,7 +10,9 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -151,8 +153,8 @@ def test_a_socket_that_is_a_standard_stream_is_no_way_out(cli: Cli, make: Callab
                     assert report.read_text() == NO_SOCKET
                     assert not is_readable(witness.fileno())
                     continue
-                outside = cli.universe.gateway.call(subprocess.Popen[bytes], attack, cwd=cli.workdir, **named)
-                assert outside.wait(60) == 0
+                outside = partial(subprocess.run, attack, cwd=cli.workdir, check=True, **named)
+                cli.universe.gateway.call(outside)
                 give(cli, report)
                 assert "interfaces" in report.read_text()
                 if make is connection:
@@ -254,6 +256,31 @@ def test_new_places_that_the_host_runs_code_from_are_told(cli: Cli) -> None:
     make = "mkdir -p .git .vscode && echo ../evil > .git/commondir && echo x > notes"
     assert ".git/commondir, .vscode" in cli.run("--", "sh", "-c", make).stderr
     assert cli.run("--", "true").stderr == ""
+
+
+FILL_STANDARD_ERROR = """
+import os
+open(".envrc", "w").close()
+os.set_blocking(2, False)
+try:
+    while True:
+        os.write(2, b"x" * 4096)
+except BlockingIOError:
+    open("filled", "w").close()
+"""
+
+
+def test_a_command_cannot_have_the_warning_about_it_get_lost(cli: Cli) -> None:
+    """Who has filled the pipe of standard error, and made it one that does not wait, leaves no room for a warning."""
+    reading, writing = os.pipe()
+    running = cli.start("--", "python3", "-c", FILL_STANDARD_ERROR, stdin=subprocess.DEVNULL, stderr=writing)
+    filled = cli.workdir / "filled"
+    while running.poll() is None and not (filled.exists() and os.get_blocking(writing)):
+        time.sleep(0.01)
+    os.close(writing)
+    with os.fdopen(reading) as said:
+        assert ".envrc" in said.read()
+    assert running.wait(60) == 0
 
 
 def test_the_files_that_belljar_uses_cannot_be_changed(cli: Cli) -> None:
