@@ -7,6 +7,9 @@ means something: the command is stopped, and nobody outside of the sandbox notic
 Then the caller's terminal is made what it was, and our own process group is stopped by the same signal; for whoever
 has started us, it is as if the command had been stopped. When we are continued, the command is.
 
+A command can ignore the signal that it sends its own group, and who is stopped keeps neither its time nor its doors. So
+before we are stopped, everything inside is halted.
+
 A command that has the caller's terminal not for itself (we are in the background, or part of a pipeline) is in the
 background of its own. It runs and prints, and its terminal stops it once it reads from there. Then, if we are in the
 foreground, the terminals are joined; if not, we are stopped, as any job is that reads in the background. Two more
@@ -80,8 +83,11 @@ class Job(Protocol):
     def stopped_by(self) -> int | None:
         """Return the signal that has stopped it; None if it runs."""
 
+    def halt(self) -> None:
+        """Stop everything inside, whether it likes to or not."""
+
     def resume(self, *, foreground: bool) -> None:
-        """Have it go on, with its terminal or without."""
+        """Have it go on, with its terminal or without, and everything inside that was halted."""
 
     def kill(self) -> None:
         """End everything inside at once."""
@@ -148,6 +154,7 @@ class JobControl:
         joins = callers.is_taken or not callers.is_shared or is_needed
         if not (is_needed and callers.is_ours()):
             self._terminal.part()
+            self._job.halt()
             _stop_ourselves(number if is_needed else signal.SIGTSTP)
         if joins and callers.is_ours():
             self._go_on()
@@ -168,7 +175,9 @@ class JobControl:
             self._job.signal_group(signal.SIGTSTP)  # once it is stopped, so are we
             return
         self._job.signal_group(signal.SIGSTOP)
+        self._job.halt()
         _stop_ourselves(signal.SIGTSTP)
+        self._job.resume(foreground=False)
         self._job.signal_group(signal.SIGCONT)
 
     def _on_continue(self, *_: Any) -> None:
