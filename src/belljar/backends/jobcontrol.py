@@ -66,6 +66,8 @@ class Callers(Protocol):
 
     def has_line(self) -> bool: ...
 
+    def hides_keys(self) -> bool: ...
+
     def take(self) -> None: ...
 
     def release(self) -> None: ...
@@ -146,6 +148,9 @@ class JobControl:
             return
         callers = self._terminal.callers
         number, self._waiting = self._job.stopped_by() or self._waiting, None
+        if callers.is_shared and number in (None, *WANTS_TERMINAL) and callers.hides_keys():
+            self._waiting = number  # another program of the pipeline asks for a password
+            return
         if number is None:
             if not callers.is_taken and callers.is_ours() and (not callers.is_shared or callers.has_line()):
                 self._go_on()

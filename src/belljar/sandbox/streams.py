@@ -61,7 +61,7 @@ class CarriedStreams:
         """See to it that the last of the output arrives, and what we say next. Nothing is alive inside by now."""
         for carrier in self._outputs:
             carrier.join()
-        os.set_blocking(_ERROR, True)  # noqa: FBT003 - whoever shared it may have left it so that what we say gets lost
+        os.set_blocking(_ERROR, True)  # whoever shared it may have left it so that what we say gets lost
 
     def _inside(self, number: int, stream: int) -> int:
         found = os.fstat(stream)
