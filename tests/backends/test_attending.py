@@ -39,6 +39,9 @@ class Sleeper:
     def stopped_by(self) -> int | None:
         return None
 
+    def halt(self) -> None:
+        self.signal(signal.SIGSTOP)
+
     def resume(self, *, foreground: bool) -> None:
         self.signal(signal.SIGCONT)
 

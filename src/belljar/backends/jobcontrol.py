@@ -7,6 +7,9 @@ means something: the command is stopped, and nobody outside of the sandbox notic
 Then the caller's terminal is made what it was, and our own process group is stopped by the same signal; for whoever
 has started us, it is as if the command had been stopped. When we are continued, the command is.
 
+A command can ignore the signal that it sends its own group, and who is stopped keeps neither its time nor its doors. So
+before we are stopped, everything inside is halted.
+
 A command that has the caller's terminal not for itself (we are in the background, or part of a pipeline) is in the
 background of its own. It runs and prints, and its terminal stops it once it reads from there. Then, if we are in the
 foreground, the terminals are joined; if not, we are stopped, as any job is that reads in the background. Two more
@@ -63,6 +66,8 @@ class Callers(Protocol):
 
     def has_line(self) -> bool: ...
 
+    def hides_keys(self) -> bool: ...
+
     def take(self) -> None: ...
 
     def release(self) -> None: ...
@@ -80,8 +85,11 @@ class Job(Protocol):
     def stopped_by(self) -> int | None:
         """Return the signal that has stopped it; None if it runs."""
 
+    def halt(self) -> None:
+        """Stop everything inside, whether it likes to or not."""
+
     def resume(self, *, foreground: bool) -> None:
-        """Have it go on, with its terminal or without."""
+        """Have it go on, with its terminal or without, and everything inside that was halted."""
 
     def kill(self) -> None:
         """End everything inside at once."""
@@ -140,6 +148,9 @@ class JobControl:
             return
         callers = self._terminal.callers
         number, self._waiting = self._job.stopped_by() or self._waiting, None
+        if callers.is_shared and number in (None, *WANTS_TERMINAL) and callers.hides_keys():
+            self._waiting = number  # another program of the pipeline asks for a password
+            return
         if number is None:
             if not callers.is_taken and callers.is_ours() and (not callers.is_shared or callers.has_line()):
                 self._go_on()
@@ -148,6 +159,7 @@ class JobControl:
         joins = callers.is_taken or not callers.is_shared or is_needed
         if not (is_needed and callers.is_ours()):
             self._terminal.part()
+            self._job.halt()
             _stop_ourselves(number if is_needed else signal.SIGTSTP)
         if joins and callers.is_ours():
             self._go_on()
@@ -168,7 +180,9 @@ class JobControl:
             self._job.signal_group(signal.SIGTSTP)  # once it is stopped, so are we
             return
         self._job.signal_group(signal.SIGSTOP)
+        self._job.halt()
         _stop_ourselves(signal.SIGTSTP)
+        self._job.resume(foreground=False)
         self._job.signal_group(signal.SIGCONT)
 
     def _on_continue(self, *_: Any) -> None:

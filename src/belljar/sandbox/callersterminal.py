@@ -79,6 +79,12 @@ class CallersTerminal:
         with self._lock:
             return os.read(self._descriptor, most) if self.is_taken and self.is_ours() else None
 
+    def hides_keys(self) -> bool:
+        """Tell whether somebody else has it show nothing of what is typed, as whoever asks for a password does."""
+        with suppress(termios.error, ValueError):
+            return not (self.is_taken or termios.tcgetattr(self._descriptor)[3] & termios.ECHO)
+        return False
+
     def has_line(self) -> bool:
         """Tell whether a line was typed that nobody has read, where nobody reads keys one by one."""
         with suppress(termios.error, ValueError):

@@ -1,8 +1,8 @@
 """A terminal of the sandbox's own, joined to the user's.
 
 A program that holds its user's terminal can type into it, and can go on reading from it when it should be gone. So
-where a standard stream is a terminal, the sandbox gets a new one, and two threads carry the bytes. Streams that are
-files or pipes are handed over as they are.
+where a standard stream is a terminal, the sandbox gets a new one, and two threads carry the bytes. What becomes of the
+other streams, `streams` says.
 
 Output is always carried. Input is carried, and the user's terminal changed, only while they are joined: that is from
 the start where the command has the terminal for itself, and otherwise once it reads from its own.

@@ -5,13 +5,20 @@ import os
 import platform
 import resource
 import signal
+import socket
 import stat
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from belljar.linux.descriptors import is_readable
 from tests.backends.local import immortal
 from tests.backends.local.conftest import Cli
 
@@ -94,6 +101,120 @@ def test_closed_streams_are_not_filled_with_descriptors_of_belljar(cli: Cli) -> 
     assert (cli.workdir / "found").read_text().splitlines()[0] == "/dev/null"
 
 
+DIAL_BY_STREAM = """
+import ctypes, fcntl, os, socket, struct, sys
+port, number = map(int, sys.argv[1:])
+def attempt(call):
+    try:
+        print(call(), file=report)
+    except OSError as error:
+        print(error.strerror, file=report)
+    except TypeError:
+        print("not for this kind of socket", file=report)
+def dial():
+    found = socket.socket(fileno=os.dup(number))
+    ctypes.CDLL(None).connect(number, struct.pack("H14x", socket.AF_UNSPEC), 16)
+    found.connect(("127.0.0.1", port))
+    found.sendall(b"by a stream")
+    return "dialled"
+def bind():
+    socket.socket(fileno=os.dup(number)).bind(f"\\0belljar-test-{port}")
+    return "bound"
+with open("report", "w") as report:
+    attempt(dial)
+    attempt(bind)
+    attempt(lambda: fcntl.ioctl(number, 0x8912, bytes(16)) and "interfaces")
+"""
+
+NO_SOCKET = "Socket operation on non-socket\n" * 2 + "Inappropriate ioctl for device\n"
+
+
+def connection() -> tuple[socket.socket, socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = socket.create_connection(server.getsockname())
+        return client, server.accept()[0]
+
+
+@pytest.mark.parametrize("stream", [0, 1, 2])
+@pytest.mark.parametrize("make", [connection, socket.socketpair])
+def test_a_socket_that_is_a_standard_stream_is_no_way_out(cli: Cli, make: Callable[[], Any], stream: int) -> None:
+    """A connection can be freed to dial again, in the network that it was made in; any socket tells of that."""
+    with cli.universe.gateway.call(socket.create_server, ("127.0.0.1", 0)) as witness:
+        attack = ("python3", "-c", DIAL_BY_STREAM, str(witness.getsockname()[1]), str(stream))
+        streams: list[Any] = [subprocess.DEVNULL] * 3
+        report = cli.workdir / "report"
+        for is_sandboxed in (False, True):
+            theirs, ours = cli.universe.gateway.call(make)
+            with theirs, ours:
+                streams[stream] = theirs
+                named = dict(zip(("stdin", "stdout", "stderr"), streams, strict=True))
+                if is_sandboxed:
+                    assert cli.start("--quiet", "--", *attack, **named).wait(60) == 0
+                    assert report.read_text() == NO_SOCKET
+                    assert not is_readable(witness.fileno())
+                    continue
+                outside = partial(subprocess.run, attack, cwd=cli.workdir, check=True, **named)
+                cli.universe.gateway.call(outside)
+                give(cli, report)
+                assert "interfaces" in report.read_text()
+                if make is connection:
+                    with witness.accept()[0] as dialled:
+                        assert dialled.recv(100) == b"by a stream"
+                else:
+                    assert "bound" in report.read_text()
+
+
+def test_a_connection_as_standard_streams_is_carried(cli: Cli) -> None:
+    """Both ways, with the end of what is sent, in order, and as much as there is."""
+    theirs, ours = cli.universe.gateway.call(connection)
+    much = os.urandom(1 << 20)
+    inside = "cat; echo ended; echo error >&2; echo output; exit 7"
+    running = cli.start("--quiet", "--", "sh", "-c", inside, stdin=theirs, stdout=theirs, stderr=theirs)
+    theirs.close()
+
+    def send() -> None:
+        ours.sendall(much)
+        ours.shutdown(socket.SHUT_WR)
+
+    sending = threading.Thread(target=send)
+    sending.start()
+    with ours, ours.makefile("rb") as received:
+        assert received.read() == much + b"ended\nerror\noutput\n"
+    sending.join()
+    assert running.wait(60) == 7
+
+
+def test_who_writes_to_a_connection_that_is_gone_is_told(cli: Cli) -> None:
+    theirs, ours = socket.socketpair()
+    running = cli.start("--quiet", "--", "sh", "-c", "yes; kill -l $? > signal", stdout=theirs)
+    theirs.close()
+    with ours:
+        assert ours.recv(1) == b"y"
+    assert running.wait(60) == 0
+    assert (cli.workdir / "signal").read_text() == "PIPE\n"
+
+
+def test_streams_that_are_no_streams_are_refused(cli: Cli) -> None:
+    packets, other = socket.socketpair(type=socket.SOCK_DGRAM)
+    kinds: dict[Any, str] = {
+        packets: "is a socket that is not one end of a connection",
+        other: "is a socket that is not one end of a connection",
+        cli.universe.gateway.call(socket.create_server, ("127.0.0.1", 0)): "is a socket that is not one end",
+        os.open("/proc/self/ns/net", os.O_RDONLY): "(net:[",
+        os.pidfd_open(os.getpid()): "pidfd",
+        os.eventfd(0): "eventfd",
+        os.open("/dev/net/tun", os.O_RDWR): "(/dev/net/tun)",
+    }
+    for stream, said in kinds.items():
+        running = cli.start("--", "touch", "begun", stdin=stream, stderr=subprocess.PIPE)
+        told = running.communicate(timeout=60)[1]
+        assert running.returncode == 125
+        assert told.startswith("belljar: standard input is ")
+        assert said in told
+        assert not (cli.workdir / "begun").exists()
+        stream.close() if isinstance(stream, socket.socket) else os.close(stream)
+
+
 def test_memory_for_files_is_bounded(cli: Cli) -> None:
     lines = cli.run("--", "cat", "/proc/mounts").stdout.splitlines()
     mounts = [line.split()[1:4] for line in lines]
@@ -135,6 +256,31 @@ def test_new_places_that_the_host_runs_code_from_are_told(cli: Cli) -> None:
     make = "mkdir -p .git .vscode && echo ../evil > .git/commondir && echo x > notes"
     assert ".git/commondir, .vscode" in cli.run("--", "sh", "-c", make).stderr
     assert cli.run("--", "true").stderr == ""
+
+
+FILL_STANDARD_ERROR = """
+import os
+open(".envrc", "w").close()
+os.set_blocking(2, False)
+try:
+    while True:
+        os.write(2, b"x" * 4096)
+except BlockingIOError:
+    open("filled", "w").close()
+"""
+
+
+def test_a_command_cannot_have_the_warning_about_it_get_lost(cli: Cli) -> None:
+    """Who has filled the pipe of standard error, and made it one that does not wait, leaves no room for a warning."""
+    reading, writing = os.pipe()
+    running = cli.start("--", "python3", "-c", FILL_STANDARD_ERROR, stdin=subprocess.DEVNULL, stderr=writing)
+    filled = cli.workdir / "filled"
+    while running.poll() is None and not (filled.exists() and os.get_blocking(writing)):
+        time.sleep(0.01)
+    os.close(writing)
+    with os.fdopen(reading) as said:
+        assert ".envrc" in said.read()
+    assert running.wait(60) == 0
 
 
 def test_the_files_that_belljar_uses_cannot_be_changed(cli: Cli) -> None:

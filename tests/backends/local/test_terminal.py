@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -163,6 +163,60 @@ def test_a_program_that_reads_keys_suspends_itself(cli, belljar, how):
         user.type("q")
         user.expect(PROMPT)
         assert "code 7" in user.finish("echo code $?")
+
+
+STOPS_NOBODY_INSIDE = """
+import os, signal, sys, time
+signal.signal(signal.SIGTSTP, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    while True:
+        time.sleep(0.01)
+print("it is " + "up", flush=True)
+os.kill(0, signal.SIGTSTP)
+while not os.path.exists("go"):
+    time.sleep(0.01)
+print("it is " + "back", flush=True)
+while True:
+    time.sleep(0.01)
+"""
+
+
+def states_of(marker: str) -> list[str]:
+    """Return the states of the processes that have a word among their arguments, as Linux tells them."""
+    states = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            if words[:2] == [b"python3", b"stops"] and marker.encode() in words:
+                states.append((process / "stat").read_text().rpartition(")")[2].split()[0])
+    return states
+
+
+def test_nothing_inside_runs_while_belljar_is_stopped(cli, belljar):
+    """A command that stops its process group, but not itself, would outlive its time."""
+    (cli.workdir / "stops").write_text(STOPS_NOBODY_INSIDE)
+    marker = f"marker-{os.getpid()}-{cli.workdir.name}"
+    with window(cli) as user:
+        user.run(f"{belljar} --timeout 2 -- python3 stops {marker}")
+        user.expect("it is up\r\n")
+        user.expect("Stopped")
+        user.expect(PROMPT)
+        given_up = time.monotonic() + PATIENCE
+        while states_of(marker) != ["T", "T"]:
+            assert time.monotonic() < given_up, states_of(marker)
+        user.run("fg; echo code $?")
+        user.expect("code 124")
+        user.expect(PROMPT)
+        assert not states_of(marker)
+        user.run(f"{belljar} -- python3 stops {marker}")
+        user.expect("Stopped")
+        user.expect(PROMPT)
+        (cli.workdir / "go").touch()
+        user.run("fg")
+        user.expect("it is back\r\n")
+        user.type(CTRL_C)
+        user.expect(PROMPT)
 
 
 def test_background_and_foreground(cli, belljar):

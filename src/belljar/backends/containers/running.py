@@ -83,6 +83,7 @@ class _Launched:
         self._early: list[int] = []
         """Signals that came before there was somebody to have them."""
         self._began, self._killed = "", False
+        self._is_halted = False
         self.out_of_memory = False
 
     def create(self) -> Any:
@@ -135,7 +136,16 @@ class _Launched:
     def stopped_by(self) -> int | None:
         return self._started.stopped_by()
 
+    def halt(self) -> None:
+        with suppress(BelljarError):  # not every engine can, as not every user may have control groups
+            self._backend.pause(_SANDBOX)
+            self._is_halted = True
+
     def resume(self, *, foreground: bool) -> None:
+        if self._is_halted:
+            self._is_halted = False
+            with suppress(BelljarError):
+                self._backend.resume(_SANDBOX)
         if (terminal := self._started.terminal) is not None and terminal.is_monitored:
             with suppress(BelljarError):
                 self._backend.continue_command(_SANDBOX, self._started, foreground=foreground)

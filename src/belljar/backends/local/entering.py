@@ -26,6 +26,7 @@ from typing import Final, NoReturn
 
 from belljar.backends.interface import Command, GoneError, LostError, MachineError, WantedError
 from belljar.backends.local import bubblewrap, staging
+from belljar.backends.local.lacks import StagingError
 from belljar.backends.local.records import Record
 from belljar.linux import cgroups, coredumps, seccomp
 from belljar.linux.descriptors import is_readable
@@ -179,7 +180,7 @@ def _execute(
         install_filter(program)
         staging.limit(record.address_space)  # last: it may be less than Python has already
         os.execve(_SHELL, arguments, environment)  # noqa: S606 - the shell replaces itself by the command
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, StagingError) as error:
         os.write(failing, str(error).encode())
     finally:
         os._exit(_EXIT_NOT_EXECUTED)

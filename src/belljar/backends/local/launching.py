@@ -55,6 +55,7 @@ class Launched:
         self._status = os.fdopen(status)
         self._joining: int | None = None
         self._has_ended = False
+        self._is_halted = False
 
     def join(self, groups: Iterable[Path]) -> None:
         """Put the sandbox into control groups, before it is settled. Raises LaunchError."""
@@ -132,10 +133,18 @@ class Launched:
         """Return the signal that has stopped the command; None if it runs, or has no terminal."""
         return self._job.stopped_by(self._command()) if self._job is not None else None
 
+    def halt(self) -> None:
+        """Stop everything inside."""
+        self._is_halted = True
+        self._send_all(signal.SIGSTOP)
+
     def resume(self, *, foreground: bool) -> None:
-        """Have a stopped command go on, with the terminal or without."""
+        """Have a stopped command go on, with the terminal or without, and everything else inside that was halted."""
         if self._job is not None:
             self._job.resume(self._command(), foreground=foreground)
+        if self._is_halted:
+            self._is_halted = False
+            self._send_all(signal.SIGCONT)
 
     def processes(self) -> tuple[int, int]:
         """Return bubblewrap's own process, whose end is the end of all, and the first one inside. It was told to go."""
@@ -164,6 +173,12 @@ class Launched:
         if self._job is not None:
             self._job.close()
             self._job = None
+
+    def _send_all(self, number: int) -> None:
+        from belljar.backends.local.halting import send_all  # noqa: PLC0415 - hardly any command is ever stopped
+
+        if not self._has_ended:
+            send_all(self._process, number, is_stand_in=self._plan.identity.is_stand_in)
 
     def _command(self) -> int | None:
         """Return the command's process."""

@@ -21,6 +21,7 @@ from belljar.policy import Mode
 from belljar.sandbox.homes import home_inside
 from belljar.sandbox.network import Network
 from belljar.sandbox.spec import Spec
+from belljar.sandbox.streams import CarriedStreams
 from belljar.sandbox.view import view_of
 
 if TYPE_CHECKING:
@@ -30,20 +31,21 @@ if TYPE_CHECKING:
 def run(spec: Spec, network: Network | None, files: dict[Path, bytes], *, timeout: float | None = None) -> Outcome:
     """Run a command to its end. Without `network` it has the host's.
 
-    For a process without threads. Raises LaunchError, StagingError, ViewError, ArmingError, and then
+    For a process without threads. Raises LaunchError, StagingError, StreamError, ViewError, ArmingError, and then
     the command has not been started.
     """
     check_proc()
     identity, home = choose(), home_inside(os.environ)
     view = view_of(spec, home, files | account_files(identity, home))
     terminal = _terminal_of_caller()
+    streams = CarriedStreams((0, 1, 2) if terminal is None else terminal.streams())
     enforcement = enforce(spec.limits)
     udp = network is not None and network.policy.mode is Mode.ALLOW_ALL
     plan = Plan(
         spec,
         view,
         identity,
-        (0, 1, 2) if terminal is None else terminal.streams(),
+        streams.inside,
         sealed=network is not None,
         udp=udp,
         address_space=enforcement.address_space,
@@ -59,7 +61,7 @@ def run(spec: Spec, network: Network | None, files: dict[Path, bytes], *, timeou
     launched.settle()
     keep_memory_private()  # not before: it concerns the child, too, whose files in /proc we have written to
     loop = Loop()
-    with _doors(loop, network, launched.listeners, unsafe_to_wait=can_change_our_modules(view.binds)):
+    with streams, _doors(loop, network, launched.listeners, unsafe_to_wait=can_change_our_modules(view.binds)):
         code = Attendant(loop, launched, terminal).run(timeout)
     return Outcome(code, memory.ran_out())
 

@@ -25,6 +25,7 @@ import os
 import resource
 import signal
 import socket
+import stat
 import termios
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -228,6 +229,8 @@ def _enter_mount_namespace(lack: Lack) -> None:
 
 def _connect(streams: Sequence[int]) -> None:
     for target, stream in enumerate(streams):
+        if stat.S_ISSOCK(os.fstat(stream).st_mode):
+            raise StagingError("a socket of the host's network would be a way out (`sandbox.streams` carries them)")
         os.dup2(stream, target)
 
 
