@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Callable
 
-from belljar.gateway.responses import MAX_LINES, ResponseReader
+from belljar.gateway.responses import ResponseReader
 from belljar.wire.clienthello import ClientHelloParser
 from belljar.wire.dnsframing import DnsFrames
 from belljar.wire.dnsquestion import parse_query
@@ -12,6 +12,7 @@ from belljar.wire.httpbody import BodyReader
 from belljar.wire.httpframing import CHUNKED
 from belljar.wire.httphead import RequestHead, RequestHeadParser
 from belljar.wire.httpresponse import ResponseBody
+from belljar.wire.httpresponsehead import MAX_LINES
 from belljar.wire.longlines import LongLine
 from belljar.wire.postgres import Prelude
 from belljar.wire.retryhello import RetriedHelloParser

@@ -12,6 +12,10 @@ HANGS = 10.0
 """Real seconds after which a test that waits for something to happen has failed."""
 
 
+_LONGEST_CHAIN = 25
+"""Turns that the longest chain of events takes of which nobody waits for time to pass."""
+
+
 class Clock:
     def __init__(self) -> None:
         self.now = 1000.0
@@ -51,8 +55,11 @@ class Driver:
         return self.result(self.start(work))
 
     def settle(self) -> None:
-        """Let everything happen that is due: cancellations, closings, calls for the next turn."""
-        for _ in range(10):
+        """Let everything happen that is due: cancellations, closings, calls for the next turn, and what they lead to.
+
+        Each hop of a conversation with a server in the same loop takes a turn or two: its owner's, and its own.
+        """
+        for _ in range(_LONGEST_CHAIN):
             self.loop.turn()
 
     def advance(self, seconds: float) -> None:

@@ -10,7 +10,7 @@ from belljar.gateway import resolver as module
 from belljar.gateway.dnsclient import NoAnswerError
 from belljar.gateway.hostfiles import Server
 from belljar.gateway.loop import Cancelled
-from belljar.gateway.resolver import NameNotFoundError, Resolved, Resolver, ResolverDownError
+from belljar.gateway.resolver import MAX_ADDRESSES, NameNotFoundError, Resolved, Resolver, ResolverDownError
 from belljar.wire.dnsframing import frame
 from belljar.wire.dnsresponse import Resolution
 from tests.gateway.driving import Driver, nothing_left_behind
@@ -81,6 +81,17 @@ def test_both_families_are_asked_for_and_found(driver, server, resolver):
     assert driver.run(resolver.resolve(NAME)) == Resolved(FOUND, expires=1060.0)
     assert server.asked("udp") == ["A", "AAAA"]
     assert server.asked("tcp") == []
+
+
+def test_of_a_thousand_addresses_the_first_few_of_each_family_are_kept(driver, server, resolver):
+    four = [f"192.0.{number >> 8}.{number & 255}" for number in range(500)]
+    six = [f"2001:db8::{number + 1:x}" for number in range(500)]
+    server.script = lambda asked: [truncated(asked)]
+    server.tcp_script = lambda asked: [
+        frame(answer(asked, *(f"60 {asked.kind} {address}" for address in (four if asked.kind == "A" else six))))
+    ]
+    found = driver.run(resolver.resolve(NAME)).addresses
+    assert [str(address) for address in found] == four[:MAX_ADDRESSES] + six[:MAX_ADDRESSES]
 
 
 def test_an_ipv6_server_is_asked_just_so(driver, files):
@@ -187,7 +198,7 @@ def test_over_tcp_the_answer_may_be_large_and_come_byte_by_byte(driver, server, 
     server.script = lambda asked: [truncated(asked)]
     server.tcp_script = lambda asked: [bytes([byte]) for byte in frame(answer(asked, *records))]
     found = driver.run(resolver.resolve(NAME)).addresses
-    assert found == tuple(ip_address(f"192.0.2.{index}") for index in range(250))
+    assert found == tuple(ip_address(f"192.0.2.{index}") for index in range(MAX_ADDRESSES))
 
 
 BROKEN_STREAMS = {

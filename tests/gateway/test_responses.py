@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.gateway.responses import MAX_HEAD, MAX_LINES, ResponseReader
+from belljar.gateway.responses import MAX_HEAD, MAX_INTERIM, ResponseReader
 from belljar.wire.httphead import RequestHead
 from belljar.wire.httpresponse import MAX_CHUNK_LINE, MAX_TRAILERS
+from belljar.wire.httpresponsehead import MAX_LINES
 from tests.wire.heads import byte_by_byte, found, head
 
 GET, HEAD = found(head("GET / HTTP/1.1", "Host: a.example")), found(head("HEAD / HTTP/1.1", "Host: a.example"))
@@ -141,6 +142,8 @@ def test_what_is_no_response(stream):
 
 TOO_MUCH = {
     "head": OK + b"X: " + b"x" * MAX_HEAD,
+    "interim": b"HTTP/1.1 100 Continue\r\n\r\n" * (MAX_INTERIM + 1) + OK + b"\r\n",
+    "interim-without-end": b"HTTP/1.1 100\n\n" * 5000,
     "lines": OK + b"a:\r\n" * MAX_LINES + b"\r\n",
     "extension": CHUNKED + b"1;" + b"x" * MAX_CHUNK_LINE,
     "trailers": CHUNKED + b"0\r\n" + b"a:\r\n" * (MAX_TRAILERS // 4),
@@ -170,6 +173,11 @@ def test_what_is_to_be_complete_before_long(stream, within):
     if stream:
         reader.feed(stream)
     assert reader.within_line is within
+
+
+def test_interim_responses_up_to_the_limit():
+    stream = b"HTTP/1.1 102 Processing\r\n\r\n" * MAX_INTERIM + OK + b"Content-Length: 0\r\n\r\n"
+    assert read(stream + BEHIND) == (len(stream), True, True, False)
 
 
 SIZES = st.lists(st.integers(1, 70), max_size=30)

@@ -2,6 +2,7 @@ import pytest
 
 from belljar.gateway.loop import Cancelled, Loop, Task
 from belljar.gateway.sharing import Shared
+from belljar.gateway.turns import SLICE, Owner
 from tests.gateway.driving import Driver
 
 
@@ -131,3 +132,21 @@ def test_one_that_was_woken_may_begin_the_same_work_again(driver, shared, work):
     driver.advance(1.0)
     driver.advance(1.0)
     assert task.result == ["a 1", "a 2"]
+
+
+def test_others_have_their_turn_while_many_who_waited_go_on(driver, shared, work):
+    busy, other, order = Owner(), Owner(), []
+
+    async def want() -> None:
+        await shared.do("a", work)
+        order.append("busy")
+        driver.clock.now += SLICE
+
+    with driver.loop.working_for(busy):
+        tasks = [driver.start(want()) for _ in range(10)]
+    driver.settle()
+    driver.clock.now += 1.0
+    driver.until(lambda: order)
+    driver.loop.call_soon_for(other, lambda: order.append("other"))
+    driver.until(lambda: all(task.done for task in tasks))
+    assert order.index("other") <= 2

@@ -12,12 +12,13 @@ a body is sent by a task of its own. Between requests a server that hangs up end
 see it without a gateway; and a client that ends its side while it waits is reported to the server.
 
 Between requests a client may be silent for ever, and so may both sides within a body. But a head or a line of which
-there is a part has to be complete before long. What is in our hands is accounted for: a part of a head is kept only
-while there is room, and of bodies, when there is none, a page at a time.
+there is a part has to be complete before long. What is in our hands is accounted for: a part of a head, be it the
+client's or the server's, is kept only while there is room, and of bodies, when there is none, a page at a time.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from math import inf
 from socket import MSG_PEEK
 from typing import Final, TypeAlias
 
@@ -89,9 +90,9 @@ class HttpRelay:
         self._unread = parser.trailing
         return answer, parser.received.removesuffix(self._unread)
 
-    def _in_time(self) -> Timeout:
-        """Raise TimeoutError if something that has begun takes too long."""
-        return self._loop.timeout(self._jar.limits.first_bytes_seconds)
+    def _in_time(self, due: float = inf) -> Timeout:
+        """Raise TimeoutError if something that has begun takes too long, or is not there when it is due."""
+        return self._loop.timeout(min(self._jar.limits.first_bytes_seconds, due - self._loop.clock()))
 
     async def _next_bytes(self) -> bytes:
         """Read from the client, unless the server hangs up."""
@@ -201,19 +202,33 @@ class HttpRelay:
     async def _pass_response(self, head: RequestHead) -> ResponseReader:
         response = ResponseReader(head, head.upgrade if not offers_other_protocols(head) else None)
         self._let_go()
-        while not response.ended:
-            with self._in_time() if response.within_line else nullcontext():
-                data = await self._relay.upstream.read(self._piece())
-            own = response.feed(data)
-            if own < len(data):
-                self._in_step = False  # what a server says unasked, the client would take for its next answer
-                data = data[:own]
-            self.is_answering = True
-            with self._jar.buffers.holding(_COPIES * len(data)):
-                await self._relay.client.write(data)
-            self._relay.down.bytes += len(data)
+        kept, head_is_due = self._jar.unfinished(), inf
+        try:
+            while not response.ended:
+                with self._in_time(head_is_due) if response.within_line else nullcontext():
+                    data = await self._relay.upstream.read(self._piece())
+                own = response.feed(data)
+                if response.within_head:
+                    kept.keep(data)
+                    head_is_due = min(head_is_due, self._loop.clock() + self._jar.limits.first_bytes_seconds)
+                else:
+                    kept.let_go()
+                    head_is_due = inf
+                await self._answer(data, own)
+        finally:
+            kept.let_go()
         self.is_answering = False
         return response
+
+    async def _answer(self, data: bytes, own: int) -> None:
+        """Pass on to the client what belongs to the response."""
+        if own < len(data):
+            self._in_step = False  # what a server says unasked, the client would take for its next answer
+            data = data[:own]
+        self.is_answering = True
+        with self._jar.buffers.holding(_COPIES * len(data)):
+            await self._relay.client.write(data)
+        self._relay.down.bytes += len(data)
 
     async def _switch(self) -> None:
         """Leave the connection to a protocol that both sides have agreed on."""

@@ -171,7 +171,7 @@ class Jar:
         self.policy = policy
         cut = 0
         for live in list(self.flows):
-            verdict = decide(policy, live.flow)
+            verdict = self.decide(live.flow)
             if not verdict.allowed:
                 self._contain(partial(live.cut, verdict))
                 cut += 1

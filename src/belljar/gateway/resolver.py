@@ -38,6 +38,10 @@ MIN_SECONDS_FAILED: Final = 1
 MAX_SECONDS_FAILED: Final = 30
 """How long it is remembered that a name has no addresses, or that nobody could say."""
 
+MAX_ADDRESSES: Final = 16
+"""How many addresses of each family are kept of a name, those that came first: each costs time whenever the name is
+dialled or decided, and whoever owns a name may give it a thousand."""
+
 MAX_REMEMBERED: Final = 1024
 """How many names are remembered."""
 
@@ -139,10 +143,15 @@ class Resolver:
     def _outcome(self, name: str, answer: Answer) -> _Outcome:
         now = self._loop.clock()
         if isinstance(answer, Resolution):
-            return Resolved(answer.addresses, now + min(answer.ttl, MAX_SECONDS))
+            return Resolved(_first_ones(answer.addresses), now + min(answer.ttl, MAX_SECONDS))
         reason = f"{name} does not exist" if isinstance(answer, NoSuchName) else f"{name} has no address"
         seconds = max(MIN_SECONDS_FAILED, min(answer.ttl, MAX_SECONDS_FAILED))
         return _Failed(NameNotFoundError, reason, now + seconds)
+
+
+def _first_ones(addresses: Sequence[Address]) -> tuple[Address, ...]:
+    families = ([address for address in addresses if address.version == version] for version in (4, 6))
+    return tuple(address for family in families for address in family[:MAX_ADDRESSES])
 
 
 class _Memory:

@@ -1,23 +1,24 @@
 """Following a server's response in HTTP/1, to know when it is complete and what may follow it.
 
-h11 reads the heads, each of them at once and only if it is of a reasonable size, since reading takes time for every
-line. The body is counted (`httpresponse`).
+A head is read at once when it is complete (`httpresponsehead`), and only if it is of a reasonable size; there may be so
+many interim responses. The body is counted (`httpresponse`).
 """
 
 import re
 from typing import Final
 
-import h11
-
 from belljar.wire.httphead import RequestHead
 from belljar.wire.httpresponse import ResponseBody
+from belljar.wire.httpresponsehead import ResponseHead, read_response_head
 from belljar.wire.outcome import Refuse
 
 MAX_HEAD: Final = 1 << 17
-MAX_LINES: Final = 256
+MAX_INTERIM: Final = 16
+"""How many interim responses (1xx) one request may have."""
 
 _END: Final = re.compile(rb"\n\r?\n")
 _WITHOUT_BODY: Final = (204, 304)
+_SWITCHING: Final = 101
 
 
 class ResponseReader:
@@ -26,12 +27,8 @@ class ResponseReader:
     def __init__(self, request: RequestHead, upgrade: bytes | None) -> None:
         """Know what a response depends on: the method, and which protocols were offered to switch to."""
         self._method = request.method
-        self._connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
-        headers = [(b"host", b"-")]
-        if upgrade is not None:
-            headers += [(b"connection", b"upgrade"), (b"upgrade", upgrade)]
-        self._connection.send(h11.Request(method=request.method, target="/", headers=headers))
-        self._connection.send(h11.EndOfMessage())
+        self._may_switch = upgrade is not None
+        self._interim = 0
         self._head = bytearray()
         self._body: ResponseBody | None = None
         self.ended = False
@@ -43,6 +40,11 @@ class ResponseReader:
     def keep_alive(self) -> bool:
         """Whether the response is complete, and another one may follow it."""
         return self.ended and self._keep_alive
+
+    @property
+    def within_head(self) -> bool:
+        """Whether a part of a head is kept until the rest of it has come."""
+        return bool(self._head)
 
     @property
     def within_line(self) -> bool:
@@ -73,44 +75,45 @@ class ResponseReader:
     def _read_head(self, data: bytes, at: int) -> int:
         """Read a head, from a position on; return the position behind it."""
         before = len(self._head)
-        self._head += data[at : at + MAX_HEAD - before]
-        end = _END.search(self._head, max(0, before - 2))
+        room = at + MAX_HEAD - before
+        if before:
+            self._head += data[at:room]
+            end = _END.search(self._head, max(0, before - 2))
+        else:
+            end = _END.search(data, at, room)
         if end is None:
+            if not before:
+                self._head += data[at:room]
             if len(self._head) >= MAX_HEAD or self._head[0] <= 0x20:
                 raise ConnectionResetError("not HTTP: a head without end, or no head")
             return len(data)
-        head = bytes(self._head[: end.end()])
+        head = bytes(self._head[: end.end()]) if before else data[at : end.end()]
         self._head.clear()
-        if head.count(b"\n") > MAX_LINES:
-            raise ConnectionResetError(f"the response has more than {MAX_LINES} header lines")
-        self._take(self._event(head))
+        self._take(head)
         return len(data) if self.has_switched else at + len(head) - before
 
-    def _event(self, head: bytes) -> h11.Response | h11.InformationalResponse:
-        try:
-            self._connection.receive_data(head)
-            event = self._connection.next_event()
-        except h11.RemoteProtocolError as error:
-            raise ConnectionResetError(f"not HTTP: {error}") from None
-        if not isinstance(event, h11.Response | h11.InformationalResponse):
-            raise ConnectionResetError("not HTTP: no head")
-        return event
-
-    def _take(self, event: h11.Response | h11.InformationalResponse) -> None:
-        if isinstance(event, h11.InformationalResponse):
-            self.ended = self.has_switched = event.status_code == 101
+    def _take(self, raw: bytes) -> None:
+        head = read_response_head(raw)
+        if isinstance(head, Refuse):
+            raise ConnectionResetError(f"not HTTP: {head.detail}")
+        if head.is_interim:
+            self._take_interim(head.status)
             return
-        headers: dict[bytes, bytes] = {}
-        for name, value in event.headers:
-            headers[name] = headers[name] + b"," + value if name in headers else value
-        options = {option.strip().lower() for option in headers.get(b"connection", b"").split(b",")}
-        self._body = self._framing(event.status_code, headers)
-        self._keep_alive = event.http_version >= b"1.1" and b"close" not in options and not self._body.to_the_end
+        self._body = self._framing(head)
+        self._keep_alive = head.keep_alive and not self._body.to_the_end
 
-    def _framing(self, status: int, headers: dict[bytes, bytes]) -> ResponseBody:
-        """Tell how the body ends (RFC 9112, 6.3); h11 has made sure of the headers' values."""
-        if self._method == "HEAD" or status in _WITHOUT_BODY:
+    def _take_interim(self, status: int) -> None:
+        if status == _SWITCHING:
+            if not self._may_switch:
+                raise ConnectionResetError("not HTTP: a switch to another protocol that nobody has offered")
+            self.ended = self.has_switched = True
+            return
+        self._interim += 1
+        if self._interim > MAX_INTERIM:
+            raise ConnectionResetError(f"more than {MAX_INTERIM} interim responses")
+
+    def _framing(self, head: ResponseHead) -> ResponseBody:
+        """Tell how the body ends (RFC 9112, 6.3)."""
+        if self._method == "HEAD" or head.status in _WITHOUT_BODY:
             return ResponseBody(0)
-        if b"transfer-encoding" in headers:
-            return ResponseBody(chunked=True)
-        return ResponseBody(int(headers[b"content-length"]) if b"content-length" in headers else None)
+        return ResponseBody(chunked=True) if head.chunked else ResponseBody(head.length)

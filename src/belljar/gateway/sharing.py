@@ -2,10 +2,12 @@
 
 The work is a task of its own, so a caller that is cancelled leaves the others undisturbed; when the last one has left,
 the work is cancelled, too. It is shared among callers with the same owner: nobody waits for what is done in the turns
-of somebody else, who may have much to do.
+of somebody else, who may have much to do. When the work is done, each of them goes on in a call of its own: they may be
+many, and others want their turn in between.
 """
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from belljar.gateway.loop import Loop, Task
@@ -38,14 +40,17 @@ class Shared(Generic[T]):
 
     def _begin(self, owner: Owner, key: str, work: Callable[[str], Coroutine[Any, Any, T]]) -> "_Job":
         # The job is forgotten as soon as it is over or abandoned, so that nobody joins it then.
-        job = self._jobs[owner, key] = _Job(self._loop.spawn(work(key)), lambda: self._jobs.pop((owner, key)))
+        job = self._jobs[owner, key] = _Job(
+            self._loop, self._loop.spawn(work(key)), lambda: self._jobs.pop((owner, key))
+        )
         return job
 
 
 class _Job:
     """One piece of work, and the calls that wake those who wait for it."""
 
-    def __init__(self, task: Task, on_end: Callable[[], object]) -> None:
+    def __init__(self, loop: Loop, task: Task, on_end: Callable[[], object]) -> None:
+        self._loop = loop
         self.task = task
         self._on_end = on_end
         self._waiting: dict[Callable[[], None], None] = {}
@@ -66,6 +71,9 @@ class _Job:
         if not self._waiting:  # abandoned, and forgotten already
             return
         self._on_end()
-        for wake in list(self._waiting):
-            if wake in self._waiting:  # or one that was woken has cancelled it
-                wake()
+        for wake in self._waiting:
+            self._loop.call_soon_for(self.task.owner, partial(self._wake, wake))
+
+    def _wake(self, wake: Callable[[], None]) -> None:
+        if wake in self._waiting:  # or it was cancelled meanwhile
+            wake()
