@@ -9,7 +9,6 @@ from belljar.control import database
 from belljar.control.database import StorageError
 from tests.control.servers import Server, problem, until
 
-
 X = {"mode": "block-all", "egress": {"allowed_domains": ["x.test"]}}
 OTHER = {"mode": "block-all", "egress": {"allowed_domains": ["other.test"]}}
 
