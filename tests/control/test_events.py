@@ -128,7 +128,8 @@ def test_health_and_metrics(server):
 def test_no_amount_of_what_is_allowed_washes_away_what_was_denied_or_decided(tmp_path):
     async def look() -> tuple[int, int, int]:
         database = Database(tmp_path / "belljar.db")
-        store = Store(database, StaleRows(tmp_path / "stale"))
+        stale = StaleRows(tmp_path / "stale")
+        store = Store(database, stale)
         await store.add_events([Told("sb-1", "policy.changed", "{}")])
         await store.add_events([Told("sb-1", "flow.denied", "{}")] * 20)
         await store.add_events([Told("sb-1", "dns.answered", "{}")] * (KEPT_EVENTS + 1000))
@@ -138,6 +139,7 @@ def test_no_amount_of_what_is_allowed_washes_away_what_was_denied_or_decided(tmp
         traffic = await store.latest("sb-1", ["dns.answered"], 2 * KEPT_EVENTS)
         decided = await store.latest("sb-1", ["policy.changed"], KEPT_EVENTS)
         database.close()
+        stale.close()
         return len(denied), len(traffic), len(decided)
 
     assert asyncio.run(look()) == (20, KEPT_EVENTS, 1)

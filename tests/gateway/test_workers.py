@@ -416,3 +416,17 @@ def test_a_worker_imports_nothing_that_an_agent_could_have_written(universe, tmp
     with start(universe) as workers, served(universe, workers, "a", PLAIN) as a:
         assert reaches(a, "plain.test")
     assert not (tmp_path / "caught").exists()
+
+
+def test_what_comes_late_does_not_close_a_sandbox_that_has_a_newer_policy(universe, workers):
+    with served(universe, workers, "a", NOTHING) as a:
+        keeper = workers._homes["a"]
+        kept = keeper.sandboxes["a"]
+        before = kept.change
+        workers.change_policy("a", policy(PLAIN))
+        workers._call(lambda: keeper.end(kept, before))
+        workers._call(lambda: kept.holder.ask("hold", patience=HANGS, sandbox="a", change=before.number))
+        assert reaches(a, "plain.test")
+        assert not reaches(a, "evil.test")
+        workers._call(lambda: kept.holder.ask("hold", patience=HANGS, sandbox="a", change=kept.change.number + 1))
+        assert not reaches(a, "plain.test"), "one that is under way is waited for"
