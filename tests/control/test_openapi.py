@@ -1,7 +1,7 @@
 """The published description is right: an independent tool makes requests from it, and judges the answers."""
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 
 from belljar.control.api import OPERATIONS
 from belljar.control.openapi import describe
@@ -67,6 +67,8 @@ def test_answers_are_as_described(server, tool, schema, operation, mode):
         phases=[Phase.generate],
     )
     def judge(case):
+        # The tool takes a number for no list; but in a query it is text, and a list of one.
+        assume(not isinstance((case.query or {}).get("label"), int | float))
         case.call_and_validate(base_url=f"http://127.0.0.1:{server.port}", headers=headers, checks=checks)
 
     judge()
