@@ -1,8 +1,8 @@
 """A tunnel through an HTTP proxy: the request for one, and the answer.
 
-`TunnelDialogue` knows no sockets: it is fed the proxy's bytes as they come. `open_tunnel` looks at bytes before it takes
-them, and takes none that are behind the answer's head: they are the server's first words, and whoever relays the
-connection finds them in the socket.
+`TunnelDialogue` knows no sockets: it is fed the bytes of the proxy as they come. `open_tunnel` looks at bytes before it
+takes them, and takes none that are behind the head of the answer: they are the first words of the server, and whoever
+relays the connection finds them in the socket.
 
 What a failure says is our own text with the status, never the proxy's words, and never a credential: it is told to the
 sandbox and to the audit log.
