@@ -95,6 +95,10 @@ class TestAnswer:
         with pytest.raises(ProxyError):
             dialogue().feed(answer)
 
+    def test_blanks_do_not_take_long(self):
+        with pytest.raises(ProxyError, match="does not speak HTTP"):  # not after minutes, as a reader that goes back
+            dialogue().feed(b"HTTP/1.1 200 OK\r\nx:" + b" " * 120_000 + b"\0\r\n\r\n")
+
     def test_an_end_opens_nothing(self):
         talk = dialogue()
         talk.feed(b"HTTP/1.1 200")

@@ -1,26 +1,29 @@
 """A tunnel through an HTTP proxy: the request for one, and the answer.
 
-`TunnelDialogue` knows no sockets: it is fed the proxy's bytes as they come, and h11 reads them. `open_tunnel` looks at
-bytes before it takes them, and takes none that are behind the answer's head: they are the server's first words, and
-whoever relays the connection finds them in the socket.
+`TunnelDialogue` knows no sockets: it is fed the bytes of the proxy as they come. `open_tunnel` looks at bytes before it
+takes them, and takes none that are behind the head of the answer: they are the first words of the server, and whoever
+relays the connection finds them in the socket.
 
 What a failure says is our own text with the status, never the proxy's words, and never a credential: it is told to the
 sandbox and to the audit log.
 """
 
+import re
 from http import HTTPStatus
 from typing import Final
-
-import h11
 
 from belljar.gateway.racing import HopelessError
 from belljar.gateway.streams import Stream
 from belljar.names import Host
+from belljar.wire.httpresponsehead import read_response_head
+from belljar.wire.outcome import Refuse
 
 MAX_HEAD: Final = 16384
 """How many bytes a proxy may send before the tunnel begins."""
 
 _NO_ANSWER: Final = "the upstream proxy hung up without an answer"
+_NOT_HTTP: Final = "the upstream proxy does not speak HTTP/1.1"
+_END: Final = re.compile(rb"\n\r?\n")
 _PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
 
 
@@ -37,13 +40,12 @@ class TunnelDialogue:
 
     def __init__(self, host: Host, port: int, authorization: str | None = None) -> None:
         target = f"{host}:{port}" if isinstance(host, str) or host.version == 4 else f"[{host}]:{port}"
-        headers = [("Host", target)]
+        lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
         if authorization is not None:
-            headers.append(("Proxy-Authorization", authorization))
-        self._connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
+            lines.append(f"Proxy-Authorization: {authorization}")
+        self.request = "\r\n".join([*lines, "", ""]).encode("ascii")
         self._received = 0
-        self.request = self._connection.send(h11.Request(method="CONNECT", target=target, headers=headers)) or b""
-        self._connection.send(h11.EndOfMessage())
+        self._head = bytearray()
 
     def feed(self, data: bytes) -> int | None:
         """Read what the proxy has sent; return how many of these bytes belong to the tunnel, None if it is not open.
@@ -52,15 +54,21 @@ class TunnelDialogue:
         """
         if not data:
             raise ProxyError(_NO_ANSWER)
+        searched = max(0, len(self._head) - 2)
         self._received += len(data)
-        try:
-            self._connection.receive_data(data)
-            while (event := self._connection.next_event()) is not h11.NEED_DATA:
-                if isinstance(event, h11.Response):
-                    _check(event.status_code)
-                    return len(self._connection.trailing_data[0])
-        except h11.RemoteProtocolError:
-            raise ProxyError("the upstream proxy does not speak HTTP/1.1") from None
+        self._head += data
+        if self._head[0] <= 0x20:
+            raise ProxyError(_NOT_HTTP)
+        begin = 0
+        while end := _END.search(self._head, max(begin, searched)):
+            head = read_response_head(bytes(self._head[begin : end.end()]))
+            begin = end.end()
+            if isinstance(head, Refuse) or head.status == HTTPStatus.SWITCHING_PROTOCOLS:
+                raise ProxyError(_NOT_HTTP)
+            if not head.is_interim:
+                _check(head.status)
+                return len(self._head) - begin
+        del self._head[:begin]
         if self._received > MAX_HEAD:
             raise ProxyError("the upstream proxy sends an answer without end")
         return None
