@@ -30,12 +30,12 @@ PATIENCE = 10.0
 NONE = (0, 0, 0, 0)
 
 
-def eventually(happened: Callable[[], object]) -> None:
+def eventually(happened: Callable[[], object], every: float = 0.002) -> None:
     """Wait for something that other threads will bring about."""
     given_up = time.monotonic() + PATIENCE
     while not happened():
         assert time.monotonic() < given_up, "it never happened"
-        time.sleep(0.002)
+        time.sleep(every)
 
 
 def policy(text: str, generation: int = 1) -> CompiledPolicy:
