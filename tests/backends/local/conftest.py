@@ -2,6 +2,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,8 @@ def cli(request, universe, tmp_path_factory):
     root = request.param == "root"
     if not root and os.geteuid() != 0:
         pytest.skip("needs root, to become another user")
-    workdir = Path(f"/var/tmp/belljar-test-{os.getpid()}-{request.param}")  # pytest's own are closed to others
-    workdir.mkdir()
+    workdir = Path(tempfile.mkdtemp(prefix=f"belljar-test-{request.param}-", dir="/var/tmp"))
+    workdir.chmod(0o755)  # pytest's own are closed to others
     if not root:
         os.chown(workdir, as_user.USER, as_user.USER)
     yield Cli(universe, workdir, root=root)
