@@ -136,7 +136,7 @@ def ended_at_a_request(cli: Cli, count: int, number: signal.Signals) -> int:
     """Run something that sends itself a signal before it asks the engine for the nth time; return its exit code."""
     argv = cli.words("--", "sleep", "1000")
     at = argv.index("-m")
-    argv[at : at + 2] = ["-c", SENDING_A_SIGNAL, str(count), str(number.value)]
+    argv[at : at + 2] = ["-P", "-c", SENDING_A_SIGNAL, str(count), str(number.value)]
     done = subprocess.run(argv, env=cli.environment(), cwd=cli.workdir, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
     return done.returncode
