@@ -262,9 +262,10 @@ def test_a_shell_inside_has_jobs_of_its_own_and_can_be_suspended(cli, belljar):
         user.type(CTRL_Z)
         user.expect("Stopped")
         user.expect("inside> ")
-        user.run("sh -c 'trap \"\" INT; echo it is up; while ! test -e go; do sleep 0.05; done'")
+        user.run("sh -c 'trap \"echo got it\" INT; echo it is up; while ! test -e go; do sleep 0.05; done'")
         user.expect("it is up")
         user.type(CTRL_C * 3)  # the shell's job is the shell's to end
+        user.expect("got it\r\n")  # before the job ends, which they were for
         (cli.workdir / "go").touch()
         user.expect("inside> ")
         user.type("suspend\r")
