@@ -24,6 +24,7 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, Protocol
 
 from belljar.gateway.loop import Loop
@@ -41,7 +42,7 @@ class JoinedTerminal(Protocol):
     """The caller's terminal and the command's own."""
 
     on_hangup: Callable[[], None]
-    on_insistence: Callable[[], None]
+    on_insistence: Callable[[int | None], None]
     begins_joined: bool
 
     @property
@@ -50,8 +51,6 @@ class JoinedTerminal(Protocol):
     def join(self) -> None: ...
 
     def part(self) -> None: ...
-
-    def leaves_keys_to_itself(self, group: int | None) -> bool: ...
 
 
 class Callers(Protocol):
@@ -114,7 +113,7 @@ class JobControl:
         self._terminal = terminal
         signal.signal(signal.SIGCONT, self._on_continue)
         terminal.on_hangup = lambda: self._loop.call_from_thread(self.hang_up)
-        terminal.on_insistence = lambda: self._loop.call_from_thread(self._insist)
+        terminal.on_insistence = lambda group: self._loop.call_from_thread(partial(self._insist, group))
         if terminal.begins_joined:
             terminal.join()
         self._loop.call_later(_SECONDS_BETWEEN_LOOKS, self._look)
@@ -136,8 +135,8 @@ class JobControl:
         self._job.signal_group(signal.SIGCONT)
         self._loop.call_later(_SECONDS_TO_END, self._job.kill)
 
-    def _insist(self) -> None:
-        if self._terminal is not None and self._terminal.leaves_keys_to_itself(self._job.group()):
+    def _insist(self, group: int | None) -> None:
+        if group == self._job.group():  # a shell's job is the shell's
             os.write(_STANDARD_ERROR, _ENDED_BY_KEY)
             self._job.kill()
 

@@ -43,8 +43,9 @@ class Terminal:
         self._is_over = False
         self._controller, self._side = pty.openpty()
         self.on_hangup: Callable[[], None] = _nothing
-        """Called in another thread when the user's terminal is gone; the next, when Ctrl-C is typed again and again."""
-        self.on_insistence: Callable[[], None] = _nothing
+        """Called in another thread when the user's terminal is gone; the next, when Ctrl-C is typed again and again,
+        with the process group that it interrupts."""
+        self.on_insistence: Callable[[int | None], None] = _nothing
         self._copy_size()
 
     def streams(self) -> tuple[int, ...]:
@@ -69,16 +70,6 @@ class Terminal:
         self._settle()
         self.callers.release()
 
-    def leaves_keys_to_itself(self, group: int | None) -> bool:
-        """Tell whether the terminal, and no program, makes something of Ctrl-C, and a process group is who it concerns.
-
-        A program that reads single keys does as it likes with them; and a shell's job is the shell's.
-        """
-        with suppress(OSError, termios.error):
-            flags = termios.tcgetattr(self._controller)[3]
-            return bool(flags & termios.ISIG and flags & termios.ICANON) and os.tcgetpgrp(self._controller) == group
-        return False
-
     def finish(self) -> None:
         """Show the last of the output, and leave the user's terminal as it was."""
         self._output.join()
@@ -102,14 +93,23 @@ class Terminal:
             try:
                 typed = self.callers.read(_CHUNK) if self.callers.fileno() in ready else None
                 if typed:
+                    group = self._interrupted_group()  # before a program is told, and makes another terminal of it
                     _write_all(self._controller, typed)
+                    if group is not None and insistence.grows(typed):
+                        self.on_insistence(group)
             except OSError:
                 typed = b""
-            if typed and insistence.grows(typed):
-                self.on_insistence()
             if typed == b"" and ready[self.callers.fileno()] & _GONE:
                 self.on_hangup()
                 return
+
+    def _interrupted_group(self) -> int | None:
+        """Return the process group that the terminal interrupts at Ctrl-C; None if a program reads keys itself."""
+        with suppress(OSError, termios.error):
+            flags = termios.tcgetattr(self._controller)[3]
+            if flags & termios.ISIG and flags & termios.ICANON:
+                return os.tcgetpgrp(self._controller)
+        return None
 
     def _carry_output(self) -> None:
         target = 1 if 1 in self._ours else self._ours[-1]
@@ -132,7 +132,7 @@ class Terminal:
             fcntl.ioctl(self._controller, termios.TIOCSWINSZ, size)
 
 
-def _nothing() -> None:
+def _nothing(*_: int | None) -> None:
     """Nobody wants to know."""
 
 

@@ -39,7 +39,7 @@ class ContainerTerminal:
         self.changed = os.eventfd(0, os.EFD_NONBLOCK)
         """Readable when `fileno` has changed."""
         self.on_hangup: Callable[[], None] = _nothing
-        self.on_insistence: Callable[[], None] = _nothing
+        self.on_insistence: Callable[[int | None], None] = _nothing
         self.is_left_keys: Callable[[], bool] = bool
         """Tells whether the command's own terminal makes something of Ctrl-C."""
         self._insistence = Insistence()
@@ -53,10 +53,6 @@ class ContainerTerminal:
         """Carry no more input, and leave the caller's terminal as it was."""
         self.callers.release()
 
-    def leaves_keys_to_itself(self, _: int | None) -> bool:
-        """Tell whether the command's own terminal, and no program, makes something of Ctrl-C."""
-        return self.is_left_keys()
-
     def fileno(self) -> int:
         """See `Source`."""
         return self.callers.fileno() if self.callers.is_taken else -1
@@ -67,8 +63,8 @@ class ContainerTerminal:
             typed = self.callers.read(most)
         except OSError:
             typed = b""
-        if typed and self._insistence.grows(typed):
-            self.on_insistence()
+        if typed and self._insistence.grows(typed) and self.is_left_keys():
+            self.on_insistence(None)
         if typed or not events & _GONE:
             return typed or None
         self.on_hangup()
@@ -127,5 +123,5 @@ def terminal_for(streams: Streams) -> ContainerTerminal | None:
     return ContainerTerminal(streams) if os.isatty(streams.stdin) and os.isatty(streams.stdout) else None
 
 
-def _nothing() -> None:
+def _nothing(*_: int | None) -> None:
     """Nobody wants to know."""
