@@ -56,6 +56,8 @@ def behave() -> None:
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, usual)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # by nohup: we go on, and what we start has no such favour
+        signal.signal(signal.SIGHUP, lambda *_: None)
     os.umask(0o022)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # without bytecode, whatever starts takes a second
     sys.dont_write_bytecode = False

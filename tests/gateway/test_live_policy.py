@@ -4,12 +4,13 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
 
 import pytest
 
 from belljar.errors import BelljarError
 from belljar.policy import to_name
-from tests.gateway.serving import eventually
+from tests.gateway.serving import eventually, policy
 from tests.universe import Contact, Sandbox, addresses
 from tests.universe.clients import received
 from tests.universe.zone import Manner, at
@@ -35,9 +36,15 @@ class Talk:
     def __init__(self, client: socket.socket, question: bytes = b"hello\n", answer: bytes = b"hello\n") -> None:
         self._client, self._question, self._answer = client, question, answer
 
-    def goes_on(self) -> bool:
+    def say(self) -> None:
         self._client.sendall(self._question)
+
+    def is_answered(self) -> bool:
         return self._client.recv(9999).endswith(self._answer)
+
+    def goes_on(self) -> bool:
+        self.say()
+        return self.is_answered()
 
     def is_cut(self) -> bool:
         try:
@@ -138,6 +145,25 @@ def test_many_flows_are_cut_together(serving, served):
         assert serving.change_policy(jar, AFTER) == 50
         assert all(talk.is_cut() for talk in talks)
         serving.wait_until_idle(jar)
+
+
+def test_nothing_passes_that_was_on_its_way_when_the_policy_changed(serving, served):
+    sandbox, jar = served
+    with ExitStack() as stack:
+        talks = [stack.enter_context(directly(sandbox)) for _ in range(50)]
+        control = stack.enter_context(directly(sandbox, "other.test"))
+        assert all(talk.goes_on() for talk in (*talks, control))
+
+        def say_and_change() -> Any:
+            for talk in (*talks, control):
+                talk.say()
+            return serving.gateway.change_policy(jar.id, policy(AFTER, generation=2))
+
+        assert serving.do(say_and_change) == 50
+        assert control.is_answered()
+        assert all(talk.is_cut() for talk in talks)
+        eventually(lambda: serving.count(jar, "belljar_flows_closed_total", how="cut") == 50)
+        assert serving.count(jar, "belljar_bytes_total", direction="up") == 50 * len(b"hello\n")
 
 
 def test_a_bug_in_one_flow_does_not_save_the_others(serving, served, monkeypatch):

@@ -104,6 +104,22 @@ class TestShares:
             driver.loop.turn()
         assert moody.used == pytest.approx(steady.owner.used, rel=0.05)
 
+    def test_what_comes_first_is_done_before_all_else_and_others_do_not_wait_for_it(self, driver, busy):
+        hog, guest, done = busy(), Owner(), []
+        driver.loop.turn()
+        before = hog.calls
+
+        def cut() -> None:
+            assert hog.calls == before
+            driver.clock.now += STEP
+            done.append("cut")
+
+        driver.loop.call_first_for(hog.owner, [cut] * 100)
+        driver.loop.call_soon_for(guest, lambda: done.append("small"))
+        driver.until(lambda: hog.calls > before)
+        assert done.count("cut") == 100
+        assert done.index("small") < 25
+
     def test_what_fails_is_charged_too_and_stops_nobody(self, driver, busy):
         crashes: list[BaseException] = []
         driver.loop.on_crash = crashes.append

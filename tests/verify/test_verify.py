@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -13,7 +12,7 @@ import pytest
 from belljar.verify.catalogue import OUT_OF_SCOPE, WAYS_OUT
 from belljar.verify.probes.kit import PROBES
 from belljar.verify.verifying import UnknownProbeError, choose
-from tests.backends.local import as_user
+from tests.backends.local.commands import USER, belljar
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 300
@@ -34,9 +33,8 @@ class Cli:
         self.directory, self._root = directory, root
 
     def verify(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        script = [str(ROOT / "tests/backends/local/as_user.py")] if not self._root else ["-m", "belljar"]
         environment = {"PATH": "/usr/bin:/bin", "HOME": "/home/somebody", "PYTHONPATH": f"{ROOT}"}
-        command = [sys.executable, *script, "verify", *words]
+        command = belljar("verify", *words, root=self._root)
         return subprocess.run(
             command, cwd=self.directory, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
         )
@@ -50,7 +48,7 @@ def cli(request, privileged):
     directory = Path(f"/var/tmp/belljar-verify-test-{os.getpid()}-{request.param}")  # pytest's own are closed to others
     directory.mkdir()
     if not is_root:
-        os.chown(directory, as_user.USER, as_user.USER)
+        os.chown(directory, USER, USER)
     yield Cli(directory, root=is_root)
     shutil.rmtree(directory)
 

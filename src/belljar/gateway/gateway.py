@@ -1,6 +1,11 @@
-"""The gateway: one loop that serves the doors of any number of sandboxes."""
+"""The gateway: one loop that serves the doors of any number of sandboxes.
 
-from collections.abc import Callable, Coroutine
+A sandbox can have thousands of flows, and to cut them takes a while. Others need not wait for that: it is done in the
+sandbox's own turns, flow by flow, and before anything else in them. So from the moment a policy has changed, or a
+sandbox is closed, not a byte moves any more that should not, whenever it is that the last flow is cut.
+"""
+
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -38,6 +43,7 @@ class Gateway:
         self._forward: Forward = partial(forward, resolver)
         self._budget = Budget()
         self._served: dict[str, _Served] = {}
+        self._closing: dict[_Served, Callable[[], None]] = {}
 
     def open(self, jar: Jar, listeners: Listeners) -> None:
         """Begin to serve a sandbox through its listeners, which the gateway owns from now on.
@@ -51,35 +57,49 @@ class Gateway:
         owner = Owner()
         jar.observer.read_from(CPU_SECONDS, lambda: owner.used)
         with self._loop.working_for(owner):
-            self._served[jar.id] = _Served(door, listeners, self._forward)
+            self._served[jar.id] = _Served(door, owner, listeners, self._forward)
         jar.observer.sandbox_opened(jar.policy)
 
-    def change_policy(self, sandbox: str, policy: CompiledPolicy) -> int:
-        """Put a new policy in force; return how many live flows it cut.
+    def change_policy(self, sandbox: str, policy: CompiledPolicy | None) -> int:
+        """Put a new policy in force, or none; return how many live flows are cut.
 
         Raises KeyError for an unknown sandbox and UnenforceableError; then nothing has changed.
         """
-        check_enforceable(policy, self._settings)
-        return self._served[sandbox].door.jar.change_policy(policy)
+        if policy is not None:
+            check_enforceable(policy, self._settings)
+        served = self._served[sandbox]
+        cuts = served.door.jar.change_policy(policy)
+        self._loop.call_first_for(served.owner, cuts)
+        return len(cuts)
 
-    def close(self, sandbox: str) -> None:
-        """End everything of one sandbox."""
+    def close(self, sandbox: str, on_closed: Callable[[], None] = lambda: None) -> None:
+        """Serve a sandbox no more; say so when everything of it has ended."""
         served = self._served.pop(sandbox)
-        served.close()
-        served.door.jar.observer.sandbox_closed()
+        self._closing[served] = on_closed
+        self._loop.call_first_for(served.owner, [*served.close(), partial(self._forget, served)])
 
     def close_all(self) -> None:
-        """End everything."""
+        """End everything at once."""
         for sandbox in list(self._served):
             self.close(sandbox)
+        for served in list(self._closing):
+            for end in served.door.jar.end():
+                end()
+            self._forget(served)
         self._dialler.close()
+
+    def _forget(self, served: "_Served") -> None:
+        if on_closed := self._closing.pop(served, None):
+            served.door.pipes.close()
+            served.door.jar.observer.sandbox_closed()
+            on_closed()
 
 
 class _Served:
     """One sandbox and the tasks that serve its doors."""
 
-    def __init__(self, door: Door, listeners: Listeners, forward: Forward) -> None:
-        self.door = door
+    def __init__(self, door: Door, owner: Owner, listeners: Listeners, forward: Forward) -> None:
+        self.door, self.owner = door, owner
         self._listeners = listeners
         door.jar.descriptors.hold(len(list(listeners)))
         self._tasks: list[Task] = []
@@ -98,14 +118,14 @@ class _Served:
         door = self.door
         return door.loop.spawn(accept_for_ever(door.loop, door.jar, listener, partial(handle, door)))
 
-    def close(self) -> None:
+    def close(self) -> Sequence[Callable[[], None]]:
+        """Accept nothing more; return what ends the flows, one by one."""
         for task in self._tasks:
             task.cancel()
         self._dns.close()
         self._udp.close()
-        self.door.jar.end_all()
-        self.door.pipes.close()
         for listener in self._listeners:
             self.door.loop.unwatch(listener)
         self.door.jar.descriptors.give_back(len(list(self._listeners)))
         self._listeners.close()
+        return self.door.jar.end()

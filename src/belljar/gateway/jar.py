@@ -1,6 +1,7 @@
 """One sandbox as the gateway sees it: its policy, its names, its live flows, its limits, and what it has tried."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
@@ -163,32 +164,34 @@ class Jar:
             return True
         return self.refuse("names_under_wildcard")
 
-    def change_policy(self, policy: CompiledPolicy | None) -> int:
-        """Put a new policy in force; return how many live flows were cut because it denies them.
+    def change_policy(self, policy: CompiledPolicy | None) -> Sequence[Callable[[], None]]:
+        """Put a new policy in force; return what cuts the live flows that it denies, one by one.
 
-        Without a policy everything is denied.
+        That has to be called before anything else is done for the sandbox. Without a policy everything is denied.
         """
         self.policy = policy
-        cut = 0
-        for live in list(self.flows):
-            verdict = self.decide(live.flow)
-            if not verdict.allowed:
-                self._contain(partial(live.cut, verdict))
-                cut += 1
-        self.observer.policy_changed(self.generation, policy.digest if policy is not None else None, cut)
-        return cut
+        decided = [(live, self.decide(live.flow)) for live in self.flows]
+        cuts = [partial(self._cut, live, verdict) for live, verdict in decided if not verdict.allowed]
+        self.observer.policy_changed(self.generation, policy.digest if policy is not None else None, len(cuts))
+        return cuts
 
-    def end_all(self) -> None:
-        """End every connection, because the sandbox is closed."""
-        for live in list(self.flows):
-            self._contain(live.end)
-        for handler in list(self.handlers):
-            handler.cancel()
+    def end(self) -> Sequence[Callable[[], None]]:
+        """Return what ends every connection, one by one, because the sandbox is closed."""
+        return [*(partial(self._end, live) for live in self.flows), *(handler.cancel for handler in self.handlers)]
 
-    def _contain(self, call: Callable[[], None]) -> None:
+    def _cut(self, live: LiveFlow, verdict: Verdict) -> None:
+        with self._containing():
+            live.cut(verdict)
+
+    def _end(self, live: LiveFlow) -> None:
+        with self._containing():
+            live.end()
+
+    @contextmanager
+    def _containing(self) -> Iterator[None]:
         """Do something to one flow; a bug that it meets must not save the others."""
         try:
-            call()
+            yield
         except Exception as error:  # noqa: BLE001 - see above
             self.observer.bug_found(error)
 

@@ -26,7 +26,7 @@ import os
 import select
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import inf
@@ -290,6 +290,12 @@ class Loop:
         """Call something in an owner's next turn."""
         owner.calls.append(call)
         if not owner.in_line:
+            self._line.join(owner)
+
+    def call_first_for(self, owner: Owner, calls: Sequence[Callable[[], None]]) -> None:
+        """Call some things in an owner's next turns, before anything else is done for it."""
+        owner.calls.extendleft(reversed(calls))
+        if calls and not owner.in_line:
             self._line.join(owner)
 
     def call_from_thread(self, call: Callable[[], None]) -> None:

@@ -1,14 +1,13 @@
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.backends.local import as_user
+from tests.backends.local.commands import USER, belljar
 from tests.universe import Universe, addresses
 
 ROOT = Path(__file__).parents[3]
@@ -22,8 +21,7 @@ class Cli:
         self.universe, self.workdir, self._root = universe, workdir, root
 
     def command(self, *words: str) -> list[str]:
-        module = [str(ROOT / "tests/backends/local/as_user.py")] if not self._root else ["-m", "belljar"]
-        return [sys.executable, *module, *words]
+        return belljar(*words, root=self._root)
 
     def environment(self, **variables: str) -> dict[str, str]:
         return {
@@ -64,6 +62,6 @@ def cli(request, universe, tmp_path_factory):
     workdir = Path(tempfile.mkdtemp(prefix=f"belljar-test-{request.param}-", dir="/var/tmp"))
     workdir.chmod(0o755)  # pytest's own are closed to others
     if not root:
-        os.chown(workdir, as_user.USER, as_user.USER)
+        os.chown(workdir, USER, USER)
     yield Cli(universe, workdir, root=root)
     shutil.rmtree(workdir)

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from belljar.linux.descriptors import is_readable
@@ -393,7 +394,7 @@ def test_what_a_machine_lacks_is_told_and_nothing_starts(tmp_path: Path, lack: s
 
 def test_no_sandbox_is_made_in_another(cli: Cli) -> None:
     source = Path(sys.modules["belljar"].__path__[0]).parent
-    packages = Path(sys.modules["click"].__path__[0]).parent
+    packages = Path(click.__file__).parents[1]
     inside = ("python3", "-m", "belljar", "run", "--", "echo", "started")
     shown = ("--ro-bind", f"{source}:/b/source", "--ro-bind", f"{packages}:/b/packages")
     done = cli.run(*shown, "--env", "PYTHONPATH=/b/source:/b/packages", "--", *inside)

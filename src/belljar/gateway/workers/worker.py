@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from signal import SIGKILL
 from typing import Any, Final
 
@@ -153,13 +154,19 @@ class Worker:
         return 0
 
     def _change_policy(self, message: Message, policy: CompiledPolicy | None) -> int:
-        return self._jars[message.data["sandbox"]].change_policy(policy)
+        return self._put_in_force(message.data["sandbox"], policy)
+
+    def _put_in_force(self, sandbox: str, policy: CompiledPolicy | None) -> int:
+        """Change the policy of a sandbox, whether it is served yet or not; return how many flows are cut."""
+        if self._unserved is None:
+            return self._gateway.change_policy(sandbox, policy)
+        return len(self._jars[sandbox].change_policy(policy))
 
     def _hold(self, message: Message) -> None:
         """Have no policy in force until a change that is under way is done; a newer one may be in force already."""
         sandbox = message.data["sandbox"]
         if sandbox in self._jars and self._in_force.get(sandbox, 0) < message.data["change"]:
-            self._jars[sandbox].change_policy(None)
+            self._put_in_force(sandbox, None)
 
     def _flows(self, message: Message) -> list[list[Any]]:
         now = self._loop.clock()
@@ -177,12 +184,12 @@ class Worker:
         jar = self._jars.pop(sandbox)
         self._memories.pop(sandbox).close()
         if self._unserved is None:
-            self._gateway.close(sandbox)
+            self._gateway.close(sandbox, on_closed=partial(self._metrics.forget, sandbox))
         else:
             for _, listeners in (waiting for waiting in self._unserved if waiting[0] is jar):
                 listeners.close()
             self._unserved = [waiting for waiting in self._unserved if waiting[0] is not jar]
-        self._metrics.forget(sandbox)
+            self._metrics.forget(sandbox)
 
 
 def _count_again(jar: Jar, names: list[str]) -> None:
