@@ -1,11 +1,12 @@
 # The doors of the project. Each target sets up what it needs on a fresh Debian or Ubuntu machine first.
-.PHONY: help demo test test-agents lint bench fuzz setup setup-tests clean
+.PHONY: help demo test test-long test-agents lint bench fuzz setup setup-tests setup-long clean
 
 BIN := .venv/bin
 
 help:
 	@echo "make demo    set up, and show Belljar at work"
-	@echo "make test    set up, and run every check and test"
+	@echo "make test    set up, and run every check and every test that does not take long"
+	@echo "make test-long  install Docker, Podman and Chromium as well, and run the others"
 	@echo "make test-agents  install claude, codex and opencode from npm below .cache, and test them in sandboxes"
 	@echo "make lint    ruff, mypy and import-linter only"
 	@echo "make bench   measure, and print tables (BENCH=--help lists the options)"
@@ -16,6 +17,8 @@ setup: .venv/.ready-use
 
 setup-tests: .venv/.ready-tests
 
+setup-long: .venv/.ready-long
+
 .venv/.ready-%: pyproject.toml scripts/setup
 	@scripts/setup $*
 
@@ -24,6 +27,9 @@ demo: setup
 
 test: setup-tests
 	@$(BIN)/python scripts/check.py --tests
+
+test-long: setup-long
+	@$(BIN)/python scripts/check.py --long
 
 test-agents: setup-tests .cache/agents/.ready
 	@$(BIN)/pytest -q tests/agents
@@ -36,7 +42,7 @@ test-agents: setup-tests .cache/agents/.ready
 lint: setup-tests
 	@$(BIN)/python scripts/check.py
 
-bench: setup-tests
+bench: setup-long
 	@$(BIN)/python -m bench $(BENCH)
 
 fuzz: setup-tests

@@ -1,4 +1,7 @@
-"""Runs every check of the project and prints one plain summary. `--tests` adds the tests to the static checks."""
+"""Runs checks of the project and prints one plain summary.
+
+Static checks alone, or with `--tests` the tests as well; or with `--long` nothing but the tests that take long.
+"""
 
 import os
 import subprocess
@@ -19,7 +22,7 @@ STATIC = {
     "imports": ["lint-imports", "--no-cache"],
 }
 WORKERS = min(2 * (os.cpu_count() or 1), 4)  # more than there are processors: many wait for container engines
-TESTS = ["pytest", "-q", "-n", str(WORKERS), f"--junitxml={REPORT}"]
+TESTS = ["pytest", "-q", "-n", str(WORKERS), "--dist", "worksteal", f"--junitxml={REPORT}", "-m"]
 SLOWEST = 10
 """How many of the tests that took longest are named in the end."""
 
@@ -69,9 +72,12 @@ def main() -> int:
     """Run the checks and say how they went."""
     REPORT.parent.mkdir(exist_ok=True)
     REPORT.unlink(missing_ok=True)
-    results = [run(name, command) for name, command in STATIC.items()]
+    if "--long" in sys.argv:
+        results = [run("long", [*TESTS, "long"], show=True)]
+    else:
+        results = [run(name, command) for name, command in STATIC.items()]
     if "--tests" in sys.argv:
-        results.append(run("tests", TESTS, show=True))
+        results.append(run("tests", [*TESTS, "not long"], show=True))
     print("\nSummary")
     for result in results:
         print(f"  {result.name:<8} {'passed' if result.passed else 'FAILED':<7} {result.seconds:6.1f} s")

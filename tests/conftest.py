@@ -8,6 +8,8 @@ import pytest
 from belljar.linux.namespaces import NetworkNamespace
 from tests import privileges, stage
 
+_TAKE_LONG = {"docker_engine", "podman_engine", "rootless_engine", "browser"}
+
 
 def pytest_configure(config):
     """Before there are threads. The workers of a parallel run are children of the first process, where that is."""
@@ -20,6 +22,13 @@ def pytest_unconfigure(config):
     """Leave no files of root's."""
     if not hasattr(config, "workerinput"):
         stage.leave()
+
+
+def pytest_collection_modifyitems(items):
+    """Mark the tests that start container engines or a browser. Whatever else takes long says so itself."""
+    for item in items:
+        if not _TAKE_LONG.isdisjoint(item.fixturenames):
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,8 @@ from bench.origin import ANSWER
 from tests import privileges
 from tests.universe.addresses import ECHO, OTHER_PUBLIC, PUBLIC
 
+pytestmark = pytest.mark.long
+
 _DIAL = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 1).close()"
 
 
@@ -61,7 +63,7 @@ def test_belljar_leads_to_the_origin(arena, make):
 
 def test_squid_is_all_there_is_on_an_internal_network(arena):
     if not (PEERS / "squid" / ".ready").exists():
-        pytest.skip("needs Squid, which is fetched by: make bench BENCH=containers")
+        pytest.skip("needs Squid, which is fetched by: make setup-long")
     system = arena.internal_squid()
     assert has_answers(arena, system)
     assert not reaches(arena, system, PUBLIC, ECHO)

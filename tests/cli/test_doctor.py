@@ -47,6 +47,7 @@ def test_the_local_backend_alone(privileged):
     assert done.returncode == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["docker_engine", *(["rootless_engine"] if privileges.EVERY_ENGINE else [])])
 def test_an_engine_that_is_there(request, name):
     engine = request.getfixturevalue(name)

@@ -14,6 +14,8 @@ from tests import privileges
 from tests.engines import BUSYBOX, Engine, busybox, make_image, start_docker, start_podman, start_rootless_podman
 from tests.engines.api import PATIENCE
 
+pytestmark = pytest.mark.long
+
 STARTS = [start_docker, *([start_podman, start_rootless_podman] if privileges.EVERY_ENGINE else [])]
 LASTING = ["sleep", "100000"]
 

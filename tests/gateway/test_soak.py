@@ -12,6 +12,8 @@ from concurrent.futures import Future
 from itertools import count
 from threading import Event
 
+import pytest
+
 from belljar.gateway.jar import Jar
 from belljar.gateway.settings import Settings
 from belljar.gateway.workers.supervisor import Workers
@@ -128,6 +130,7 @@ def _reaches(sandbox: Sandbox, address: str) -> bool:
         return False
 
 
+@pytest.mark.long
 def test_ten_thousand_connections_leave_nothing_behind(serving, universe):
     """No descriptor, task, pipe, virtual address or flow: whichever way they end."""
     text = "mode: block-all\negress: {allowed_domains: ['plain.test:7', 'plain.test:22']}"

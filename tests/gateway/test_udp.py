@@ -448,6 +448,7 @@ def test_a_change_of_policy_cuts_what_it_denies_and_nothing_else(bench, universe
         assert exchange(evil) == exchange(evil_by_name) == exchange(good) == b"hello"
         bench.log()
         assert bench.serving.do(lambda: bench.serving.gateway.change_policy(jar.id, policy(DENYING, 2))) == 2
+        eventually(lambda: len(jar.flows) == 1)
         lines = bench.log()
         assert {line["name"] for line in lines} == {None, "evil.test"}
         assert [(line["event"], line.get("how")) for line in lines] == [
@@ -473,7 +474,7 @@ def test_a_flow_that_waits_for_its_name_is_cut_as_well(bench, universe):
         assert bench.serving.do(lambda: bench.serving.gateway.change_policy(jar.id, policy(BLOCK_ALL, 2))) == 2
         with pytest.raises(ConnectionRefusedError):
             made.recv(9)
-        assert (len(jar.flows), jar.udp_waiting_bytes) == (0, 0)
+        eventually(lambda: (len(jar.flows), jar.udp_waiting_bytes) == (0, 0))
 
 
 # Tricks.

@@ -140,6 +140,7 @@ def test_any_call_has_the_answer_of_the_filter(call, machine, debugger):
         assert as_intended(machine, *call, debugger=debugger)
 
 
+@pytest.mark.long
 def test_libseccomp_makes_of_the_profile_what_it_says(machine):
     program = compiled(machine)
     for name, arguments in every_call(machine):

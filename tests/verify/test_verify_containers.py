@@ -17,6 +17,8 @@ from tests import privileges
 from tests.engines import Engine, users
 from tests.verify.test_verify import OUTSIDE, ROOT
 
+pytestmark = pytest.mark.long
+
 VARIABLES = {"docker": "DOCKER_HOST", "podman": "CONTAINER_HOST"}
 
 FINDINGS = {

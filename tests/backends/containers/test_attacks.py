@@ -33,6 +33,8 @@ from tests.backends.containers.conftest import program
 from tests.engines import BUSYBOX, Directory, File, Link, busybox, make_image
 from tests.engines.images import Files, _layer
 
+pytestmark = pytest.mark.long
+
 JAR = "jar"
 ODD = "odd:latest"
 ALLOW_ALL = b64encode(b"\x06\0\0\0\0\0\xff\x7f").decode()

@@ -19,6 +19,8 @@ from tests import privileges
 from tests.backends.conformance import Sealed
 from tests.engines import Directory, File, busybox, make_image
 
+pytestmark = pytest.mark.long
+
 GIVEN = "BELLJAR_TEST_ENGINE"
 """Names the engine to a run of this file by an ordinary user, as kind:socket."""
 

@@ -52,6 +52,7 @@ class TestRealEngines:
             subprocess.run(["docker", "context", *words], env=environment, check=True, capture_output=True)
         assert find_engine("docker", environment).address == docker_engine.socket
 
+    @pytest.mark.long
     def test_stopped_it_is_not_running(self, privileged):
         from tests import engines, privileges  # noqa: PLC0415
 

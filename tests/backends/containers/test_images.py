@@ -21,6 +21,8 @@ from tests.engines import Directory, File, Link, busybox, images, make_image
 from tests.engines.images import Files
 from tests.universe import addresses
 
+pytestmark = pytest.mark.long
+
 IMAGE = "odd"
 FILES = busybox()
 WITHOUT_ETC = {path: entry for path, entry in FILES.items() if not path.startswith("etc/")}

@@ -12,6 +12,8 @@ from tests.backends.containers.test_backend import place, toolboxes  # noqa: F40
 from tests.control.operators import Operator
 from tests.engines import BUSYBOX
 
+pytestmark = pytest.mark.long
+
 ALL = dict.fromkeys(map(str, LayerName), True)
 
 

@@ -28,6 +28,8 @@ from tests.engines import BUSYBOX
 from tests.engines.api import ApiError
 from tests.universe import Universe, addresses
 
+pytestmark = pytest.mark.long
+
 MANY = int(os.environ.get("BELLJAR_CONTAINERS", "20"))
 
 TRYING = f"""

@@ -35,6 +35,8 @@ from tests.gateway.serving import Serving, eventually, policy
 from tests.universe import Contact, Place, Universe, addresses
 from tests.universe.clients import PATIENCE, ask, dial, fetch, received, records
 
+pytestmark = pytest.mark.long
+
 T = TypeVar("T")
 
 WANTED = Wanted(image=engines.BUSYBOX, isolation=Isolation.PERIMETER)

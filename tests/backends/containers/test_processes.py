@@ -31,6 +31,8 @@ from belljar.linux.lives import has_ended
 from tests import privileges
 from tests.engines import BUSYBOX, busybox, make_image, start_docker, start_podman
 
+pytestmark = pytest.mark.long
+
 PATIENCE = 60
 A_MOMENT = 0.2
 """Long enough for a command that can go on to do so; nothing fails if it is too short."""

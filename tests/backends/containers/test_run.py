@@ -23,6 +23,8 @@ from tests.backends.containers.conftest import PATIENCE, Cli, open_cli, program
 from tests.engines import BUSYBOX, busybox, make_image
 from tests.universe import Contact, addresses
 
+pytestmark = pytest.mark.long
+
 CURL = "curl:latest"
 END = "-- the end --"
 FETCH = "curl -sS -o /dev/null -w '%{http_code}\\n' --max-time 10 --cacert ca.pem"

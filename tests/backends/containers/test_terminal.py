@@ -9,6 +9,8 @@ import pytest
 from tests.backends.containers.conftest import Cli, until
 from tests.windows import CTRL_C, CTRL_Z, PATIENCE, PROMPT, Window
 
+pytestmark = pytest.mark.long
+
 MODES = "stty -a | grep -owE -- '-?(icanon|opost|echo|isig)' | sort | xargs echo modes"
 AS_IT_WAS = "modes echo icanon isig opost"
 

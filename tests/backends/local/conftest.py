@@ -14,6 +14,18 @@ ROOT = Path(__file__).parents[3]
 PATIENCE = 60
 
 
+ONE_IS_ENOUGH = {"test_host_code": "root", "test_terminal": "user"}
+"""As whom the tests of a file are run of which little depends on it. As the other they are among the long ones."""
+
+
+def pytest_collection_modifyitems(items):
+    """Leave the rest for later."""
+    for item in items:
+        enough = ONE_IS_ENOUGH.get(item.path.stem)
+        if enough and item.callspec.params.get("cli", enough) != enough:
+            item.add_marker(pytest.mark.long)
+
+
 class Cli:
     """The `belljar` command in the universe, as root or as an ordinary user."""
 

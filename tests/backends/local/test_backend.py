@@ -220,6 +220,7 @@ class TestLocal(Sealed):
                 backend.get_file(name, "file")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user runs this file already")
 def test_all_of_this_as_an_ordinary_user():
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]

@@ -26,6 +26,8 @@ from tests.engines import (
 )
 from tests.universe import Contact, Universe, addresses
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/in-containers.md").read_text()
 PATIENCE = 120
