@@ -2,6 +2,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,6 @@ from tests.universe import Universe, addresses
 
 ROOT = Path(__file__).parents[3]
 PATIENCE = 60
-
-
-ONE_IS_ENOUGH = {"test_host_code": "root", "test_terminal": "user"}
-"""As whom the tests of a file are run of which little depends on it. As the other they are among the long ones."""
-
-
-def pytest_collection_modifyitems(items):
-    """Leave the rest for later."""
-    for item in items:
-        enough = ONE_IS_ENOUGH.get(item.path.stem)
-        if enough and item.callspec.params.get("cli", enough) != enough:
-            item.add_marker(pytest.mark.long)
 
 
 class Cli:
@@ -65,15 +54,19 @@ class Cli:
         return self.universe.gateway.call(start)
 
 
-@pytest.fixture(params=["root", "user"])
-def cli(request, universe, tmp_path_factory):
-    """The command line, once as root and once as an ordinary user."""
-    root = request.param == "root"
-    if not root and os.geteuid() != 0:
+def make_cli(who: str, universe: Universe) -> Iterator[Cli]:
+    """Have the command line of root, or of an ordinary user, with a working directory."""
+    if who != "root" and os.geteuid() != 0:
         pytest.skip("needs root, to become another user")
-    workdir = Path(tempfile.mkdtemp(prefix=f"belljar-test-{request.param}-", dir="/var/tmp"))
+    workdir = Path(tempfile.mkdtemp(prefix=f"belljar-test-{who}-", dir="/var/tmp"))
     workdir.chmod(0o755)  # pytest's own are closed to others
-    if not root:
+    if who != "root":
         os.chown(workdir, USER, USER)
-    yield Cli(universe, workdir, root=root)
+    yield Cli(universe, workdir, root=who == "root")
     shutil.rmtree(workdir)
+
+
+@pytest.fixture(params=["root", "user"])
+def cli(request, universe):
+    """The command line, once as root and once as an ordinary user."""
+    yield from make_cli(request.param, universe)

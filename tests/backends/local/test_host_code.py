@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.local.conftest import PATIENCE, ROOT, Cli
+from tests.backends.local.conftest import PATIENCE, ROOT, Cli, make_cli
 from tests.backends.local.test_attacks import give, refusal
 
 PROGRAMS = (
@@ -56,6 +56,12 @@ class Project:
             check=False,
             timeout=PATIENCE,
         )
+
+
+@pytest.fixture(params=["root", pytest.param("user", marks=pytest.mark.long)])
+def cli(request, universe):
+    """The command line, as both; little here depends on that."""
+    yield from make_cli(request.param, universe)
 
 
 @pytest.fixture

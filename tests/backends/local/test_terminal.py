@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.local.conftest import Cli
+from tests.backends.local.conftest import Cli, make_cli
 from tests.windows import CTRL_C, CTRL_Z, PATIENCE, PROMPT, Window
 
 TUI = """
@@ -36,6 +36,12 @@ sys.exit(7)
 
 COOKED = "stty -a | grep -owE -- '-?(icanon|opost|echo|isig)' | sort | xargs echo modes"
 AS_IT_WAS = "modes echo icanon isig opost"
+
+
+@pytest.fixture(params=["user", pytest.param("root", marks=pytest.mark.long)])
+def cli(request, universe):
+    """The command line, as both; little here depends on that."""
+    yield from make_cli(request.param, universe)
 
 
 @pytest.fixture
