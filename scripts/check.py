@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
@@ -23,6 +24,7 @@ STATIC = {
 }
 WORKERS = min(2 * (os.cpu_count() or 1), 4)  # more than there are processors: many wait for container engines
 TESTS = ["pytest", "-q", "-n", str(WORKERS), "--dist", "worksteal", f"--junitxml={REPORT}", "-m"]
+TESTS_OF = {"--tests": "not long", "--long": "long"}
 SLOWEST = 10
 """How many of the tests that took longest are named in the end."""
 
@@ -72,12 +74,12 @@ def main() -> int:
     """Run the checks and say how they went."""
     REPORT.parent.mkdir(exist_ok=True)
     REPORT.unlink(missing_ok=True)
-    if "--long" in sys.argv:
-        results = [run("long", [*TESTS, "long"], show=True)]
-    else:
-        results = [run(name, command) for name, command in STATIC.items()]
-    if "--tests" in sys.argv:
-        results.append(run("tests", [*TESTS, "not long"], show=True))
+    with ThreadPoolExecutor() as side_by_side:  # most of the static checks use one processor
+        checks = STATIC if "--long" not in sys.argv else {}
+        static = [side_by_side.submit(run, name, command) for name, command in checks.items()]
+        which = next((which for option, which in TESTS_OF.items() if option in sys.argv), None)
+        tests = [run("tests", [*TESTS, which], show=True)] if which else []
+    results = [*(check.result() for check in static), *tests]
     print("\nSummary")
     for result in results:
         print(f"  {result.name:<8} {'passed' if result.passed else 'FAILED':<7} {result.seconds:6.1f} s")

@@ -14,6 +14,8 @@ from tests.control.servers import problem, until
 from tests.control.test_enforcing import connections
 from tests.control.test_machine import NOTHING, PLAIN
 
+pytestmark = pytest.mark.long
+
 OTHER = {"mode": "block-all", "egress": {"allowed_domains": ["other.test"]}}
 FILL = "dd if=/dev/zero of=fill bs=64k; dd if=/dev/zero of=more bs=512; true"
 DISK = 'mount -t tmpfs -o size="$1",mode=700 small "$0" && echo ready && exec sleep infinity'

@@ -5,9 +5,13 @@ import random
 import threading
 import time
 
+import pytest
+
 from tests.control.machines import Machine
 from tests.control.servers import until
 from tests.universe import addresses
+
+pytestmark = pytest.mark.long
 
 PLAIN = {"mode": "block-all", "egress": {"allowed_domains": ["plain.test"]}}
 AGENT = """

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from ipaddress import ip_address
 from pathlib import Path
+from threading import Event
 from typing import Any, TypeVar
 
 from belljar.gateway.audit import AuditLog
@@ -89,7 +90,9 @@ class Serving:
         try:
             yield sandbox, jar
         finally:
-            self.do(lambda: self.gateway.close(jar.id))
+            closed = Event()
+            self.do(lambda: self.gateway.close(jar.id, on_closed=closed.set))
+            assert closed.wait(PATIENCE)
             sandbox.close()
 
     def count(self, jar: Jar, metric: str, **labels: str) -> int:
