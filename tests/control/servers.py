@@ -42,7 +42,7 @@ class Server:
         self._thread.start()
         self.port, self._stop = self._started.result(PATIENCE)
         self.client = httpx2.Client(
-            base_url=API, transport=httpx2.HTTPTransport(uds=str(state / SOCKET)), timeout=PATIENCE
+            base_url=API, transport=httpx2.HTTPTransport(uds=str(state / SOCKET), verify=False), timeout=PATIENCE
         )
 
     def backends(self) -> Mapping[str, Backend]:
@@ -55,7 +55,7 @@ class Server:
 
     def over_tcp(self, **headers: str) -> httpx2.Client:
         """A client that comes over TCP, with nothing but what it is given."""
-        return httpx2.Client(base_url=f"http://127.0.0.1:{self.port}", headers=headers, timeout=PATIENCE)
+        return httpx2.Client(base_url=f"http://127.0.0.1:{self.port}", headers=headers, timeout=PATIENCE, verify=False)
 
     def stop(self) -> None:
         self.client.close()

@@ -14,6 +14,8 @@ from tests import engines
 from tests.control.servers import Server, problem, until
 from tests.engines import BUSYBOX
 
+pytestmark = pytest.mark.long
+
 MEMORY = 64 << 20
 HOG = "x=0123456789abcdef; while :; do x=$x$x; done"
 

@@ -10,7 +10,15 @@ from belljar.client.errors import LostError, NoServerError, NotFoundError
 from belljar.client.following import PAUSES, Following
 from belljar.client.model import Event
 from belljar.client.places import Place
-from belljar.client.transport import client_options, is_stream, problem_of, request_options, to_answer, translated
+from belljar.client.transport import (
+    client_options,
+    is_stream,
+    problem_of,
+    request_options,
+    to_answer,
+    translated,
+    transport_options,
+)
 
 T = TypeVar("T")
 
@@ -22,8 +30,8 @@ class Connection:
         import httpx2  # noqa: PLC0415 - it takes 0.1 s, and most of Belljar never needs it
 
         self._place = place
-        uds = str(place.socket) if place.socket is not None else None
-        self._http = httpx2.Client(transport=httpx2.HTTPTransport(uds=uds), **client_options(place))
+        transport = httpx2.HTTPTransport(**transport_options(place))
+        self._http = httpx2.Client(transport=transport, **client_options(place))
 
     def call(self, call: Call[T]) -> T:
         """Send a call, and return what is answered. Raises ClientError."""

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,8 +77,8 @@ async def serve(serving: Serving, until: Callable[[], Awaitable[object]]) -> Non
         ]
         port = listening[0].getsockname()[1]
         services = await stack.enter_async_context(_services(serving, state, port))
-        server = _Server(uvicorn.Config(make_app(services, token, serving.names), http=CheckedProtocol, **_OPTIONS))
-        serving.on_start(port)
+        config = uvicorn.Config(make_app(services, token, serving.names), http=CheckedProtocol, **_OPTIONS)
+        server = _Server(config, on_start=partial(serving.on_start, port))
         running, ending = asyncio.create_task(server.serve(listening)), asyncio.ensure_future(until())
         await asyncio.wait((running, ending), return_when=asyncio.FIRST_COMPLETED)
         server.should_exit = True
@@ -108,7 +109,16 @@ _OPTIONS: Final[dict[str, Any]] = {
 
 
 class _Server(uvicorn.Server):
-    """A server whose signals are ours, so that there is an end after its end."""
+    """A server whose signals are ours, so that there is an end after its end; it says when it listens."""
+
+    def __init__(self, config: uvicorn.Config, on_start: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_start = on_start
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen."""
+        await super().startup(sockets)
+        self._on_start()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
