@@ -26,6 +26,8 @@ class Outcome(NamedTuple):
     out_of_memory: bool
     """Whether the kernel has ended something in its sandbox for want of memory."""
 
+    timed_out: bool
+
 
 class Launched(Job, Protocol):
     """A sealed sandbox whose command is to be started."""
@@ -50,7 +52,8 @@ class Attendant:
         """Have a terminal to carry, unless the sandbox's backend does that itself."""
         self._loop, self._launched, self._terminal = loop, launched, terminal
         self._control = JobControl(loop, launched)
-        self._timed_out = False
+        self.timed_out = False
+        """Whether the command was ended because its time was over."""
 
     def run(self, timeout: float | None) -> int:
         """Have the command started, and return its exit code."""
@@ -70,7 +73,7 @@ class Attendant:
                 self._control.end()
                 if self._terminal is not None:
                     self._terminal.finish()
-        return EXIT_TIMEOUT if self._timed_out else code
+        return EXIT_TIMEOUT if self.timed_out else code
 
     @contextmanager
     def _timer(self, timeout: float | None) -> Iterator[None]:
@@ -80,7 +83,7 @@ class Attendant:
         def kill_in_time() -> None:
             has_time = over.wait(timeout)
             while not has_time:
-                self._timed_out = True
+                self.timed_out = True
                 with suppress(BelljarError):  # an engine of containers does not answer; it may later
                     self._launched.kill()
                 has_time = over.wait(_AGAIN_SECONDS)

@@ -87,7 +87,7 @@ def _local_trial() -> str | None:
     with TemporaryDirectory(dir="/var/tmp") as directory:
         spec = Spec(("true",), Path(directory), {"PATH": "/usr/bin:/bin"})
         try:
-            code, _ = run(spec, Network(compile_policy(Policy(Mode.BLOCK_ALL)), DEFAULTS, Ledger()), {})
+            code = run(spec, Network(compile_policy(Policy(Mode.BLOCK_ALL)), DEFAULTS, Ledger()), {}).code
         except (BelljarError, OSError) as error:
             return str(error)
     return None if code == 0 else f"its command ended with {code}"

@@ -40,6 +40,16 @@ class LazyGroup(click.Group):
         gc.enable()
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.subcommands and not args[0].startswith("-"):
+            from difflib import get_close_matches  # noqa: PLC0415 - for who has mistyped
+
+            alike = get_close_matches(args[0], self.subcommands, n=1)
+            ctx.fail(f"there is no command {args[0]!r}" + (f"; do you mean {alike[0]}?" if alike else ""))
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, self.subcommands[name].help) for name in self.list_commands(ctx)])

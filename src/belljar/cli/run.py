@@ -5,6 +5,7 @@ What is needed once the command has ended is imported before it starts: it may h
 
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from belljar.cli import summary
-from belljar.cli.amounts import Bytes
+from belljar.cli.amounts import Bytes, Seconds
 from belljar.cli.learning import learned
 from belljar.cli.runpolicy import PolicyOptions, policy_of
 from belljar.errors import BelljarError
@@ -95,7 +96,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--mem-limit", type=Bytes(), metavar="BYTES", help="Memory to use at most, such as 512m or 8g."),
         click.option(
-            "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Exit with 124."
+            "--timeout", type=Seconds(), metavar="TIME", help="End everything after 90, 10m or 2h, and exit with 124."
         ),
         click.option("--audit", metavar="FILE", help="Append an event for everything the network is asked for."),
         click.option("--allow-debugger", is_flag=True, help="Let programs inside trace each other."),
@@ -127,13 +128,18 @@ def run(command: tuple[str, ...], **options: Any) -> None:
     """
     if not command and options["backend"] == _LOCAL:
         raise click.UsageError("there is nothing to run; write a command after --, such as: belljar run -- make test")
+    if command and not command[0]:
+        raise click.UsageError("the command's first word is empty; perhaps a variable is not set that should name it")
     sys.exit(_run(command, options))
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @_options
-def shell(**options: Any) -> None:
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="")
+def shell(command: tuple[str, ...], **options: Any) -> None:
     """Open a shell in a sandbox, to look around. It takes the options of `belljar run`."""
+    if command:
+        raise click.UsageError(f"a shell is given no command; write: belljar run -- {shlex.join(command)}")
     shell = os.environ.get("SHELL") if options["backend"] == _LOCAL else None
     sys.exit(_run((shell or "/bin/sh", "-i"), options, after_entrypoint=False))
 
@@ -195,7 +201,7 @@ class _Run:
         )
 
     def run(self) -> int:
-        from belljar.gateway.audit import AuditLog, open_log  # noqa: PLC0415 - `--help` needs none of it
+        from belljar.gateway.audit import AuditLog  # noqa: PLC0415 - `--help` needs none of it
         from belljar.gateway.settings import read_settings, unused_proxy  # noqa: PLC0415
         from belljar.sandbox.ledger import Ledger  # noqa: PLC0415
         from belljar.sandbox.network import Network  # noqa: PLC0415
@@ -219,12 +225,23 @@ class _Run:
         settings = read_settings(os.environ, resolver=options["resolver"])
         if unused := unused_proxy(os.environ, settings):
             self._say(f"warning: {unused}")
-        ledger = Ledger(AuditLog(open_log(options["audit"])) if options["audit"] else None)
+        ledger = Ledger(AuditLog(self._open_audit(options["audit"])) if options["audit"] else None)
         code = self._start(Network(policy.compiled, settings, ledger), notice(policy.compiled))
         with suppress(BrokenPipeError):  # nobody reads standard error any more; the command has run all the same
             self._warn_of_changed_places()
             self._sum_up(ledger, code)
         return code
+
+    def _open_audit(self, path: str) -> int:
+        from belljar.gateway.audit import open_log  # noqa: PLC0415
+
+        try:
+            return open_log(path)
+        except OSError as error:
+            raise BelljarError(
+                f"--audit: {path} cannot be written to ({os.strerror(error.errno or 0)}); name a file in a directory"
+                " that is there, and yours to write to"
+            ) from None
 
     def _start(self, network: "Network | None", told: bytes) -> int:
         """Run the command to its end on the backend that was asked for; return its exit code."""
@@ -251,6 +268,8 @@ class _Run:
     def _ended(self, outcome: "Outcome") -> int:
         if outcome.out_of_memory:
             self._say("the sandbox ran out of memory, and something in it was killed; --mem-limit gives it more")
+        if outcome.timed_out:
+            self._say(f"everything was ended after {self._options['timeout']:g} seconds; --timeout gives it more")
         return outcome.code
 
     def _wanted(self, files: dict[Path, bytes], *, udp: bool) -> "Wanted":
@@ -343,10 +362,11 @@ class _Run:
         return binds
 
     def _sum_up(self, ledger: Any, code: int) -> None:
-        if self._options["learn"]:
+        if self._options["as_json"]:
+            told = summary.as_object(ledger, self._changes(), code)
+            click.echo(json.dumps(told | ({"learned": learned(ledger)} if self._options["learn"] else {})), err=True)
+        elif self._options["learn"]:
             click.echo(learned(ledger), err=True, nl=False)
-        elif self._options["as_json"]:
-            click.echo(json.dumps(summary.as_object(ledger, self._changes(), code)), err=True)
         elif self._options["summary"] or (sys.stderr.isatty() and not self._quiet):
             click.echo(summary.as_text(ledger, self._changes()), err=True, nl=False)
 

@@ -27,6 +27,12 @@ _OPTIONS: Final = {
 }
 """Where an option's values stand in the document that the options make together."""
 
+_IN_OPTIONS: Final = {
+    "addresses belong in allowed_cidrs, denied_cidrs or a rule's cidrs": "write it with --allow-cidr or --deny-cidr",
+    'use "mode: allow-all"': "write --enable-internet",
+}
+"""What documents call something, and how it is written here."""
+
 _PLACE: Final = re.compile(r"(.+)\[\d+\]")
 
 
@@ -120,4 +126,9 @@ def _joined(policy: Policy, added: Policy) -> Policy:
 def _as_option(problem: Problem) -> str:
     place = _PLACE.fullmatch(re.sub(r"^rules\[\d\]", "rules[0]", problem.where))
     option = _OPTIONS.get(place[1]) if place else None
-    return f"{option}: {problem.message}" if option else str(problem)
+    if option is None:
+        return str(problem)
+    message = problem.message
+    for in_document, in_option in _IN_OPTIONS.items():
+        message = message.replace(in_document, in_option)
+    return f"{option}: {message}"

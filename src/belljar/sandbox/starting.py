@@ -5,6 +5,7 @@ there that a program is found or not. What a user can do about it is known outsi
 """
 
 import os
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -45,6 +46,9 @@ exec "$@"
 """
 """Becomes the command that its arguments are. 127 means that there is no such program, 126 that it cannot be run."""
 
+_WORDS_OF_SHELLS: Final = frozenset({".", "alias", "cd", "exec", "export", "set", "source", "ulimit", "umask", "unset"})
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
+
 _KEPT_TOGETHER: Final = frozenset({".cache", ".config", ".local"})
 """Directories in a home that belong to many programs."""
 
@@ -58,6 +62,10 @@ def script(command: Sequence[str], hint: str) -> bytes:
 def hint_for(program: str, environment: Mapping[str, str]) -> str:
     """Return what a user of this machine can do if a program is not found inside."""
     found = _find(program, environment.get("PATH", os.defpath))
+    if found is None and program in _WORDS_OF_SHELLS:
+        return f"It is a word of the shell's, which has to be started for it: sh -c '{program} ...'"
+    if found is None and _ASSIGNMENT.match(program):
+        return f"Variables are set by an option, before --: --env {shlex.quote(program)}"
     if found is None:
         return "" if "/" in program else "Nothing of that name is on your PATH; install it, or name it by its path."
     shown = [f"--ro-bind {shlex.quote(str(place))}" for place in _to_show(found)]

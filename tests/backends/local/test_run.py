@@ -6,6 +6,7 @@ import pty
 import resource
 import signal
 import subprocess
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -188,7 +189,10 @@ def test_binds(cli):
 
 
 def test_a_timeout_ends_everything(cli):
-    assert cli.run("--timeout", "0.3", "--", "sleep", "1000").returncode == 124
+    done = cli.run("--timeout", "0.3s", "--", "sleep", "1000")
+    assert (done.returncode, done.stdout) == (124, "")
+    assert done.stderr == "belljar: everything was ended after 0.3 seconds; --timeout gives it more\n"
+    assert cli.run("--timeout", "2m", "--", "sh", "-c", "exit 124").stderr == ""
 
 
 def test_a_signal_reaches_the_command(cli):
@@ -236,7 +240,10 @@ def test_a_terminal_of_its_own(cli):
     ("words", "culprit"),
     [
         (("--allow", "*.com", "--", "true"), '--allow: "*.com"'),
+        (("--allow", "10.0.0.1", "--", "true"), "write it with --allow-cidr"),
+        (("--allow", "*", "--", "true"), "write --enable-internet"),
         (("--allow-cidr", "10.0.0.1/8", "--", "true"), "--allow-cidr"),
+        (("--audit", "/nonexistent/log", "--", "true"), "--audit: /nonexistent/log cannot be written to"),
         (("--allow-port", "0", "--", "true"), "--allow-port"),
         (("--preset", "pyton", "--", "true"), "--preset"),
         (("--policy", "missing.yaml", "--", "true"), "missing.yaml"),
@@ -260,6 +267,23 @@ def test_learning(cli):
     assert done.returncode == 0
     assert "plain.test" in done.stderr
     assert "mode: block-all" in done.stderr
+    told = json.loads(cli.run("--learn", "--json", "--", "true").stderr)
+    assert told["learned"] == "# what this run reached\nmode: block-all\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        (("rnu", "--", "true"), "do you mean run?"),
+        (("shell", "ls", "-l"), "write: belljar run -- ls -l"),
+        (("run", "--", ""), "the command's first word is empty"),
+        (("run", "--timeout", "5x", "--", "true"), "10m, 2h, 1d"),
+    ],
+)
+def test_what_a_tired_person_types(words, remedy):
+    done = subprocess.run([sys.executable, "-m", "belljar", *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert remedy in done.stderr
 
 
 def groups() -> set[str]:

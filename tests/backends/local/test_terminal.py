@@ -408,7 +408,8 @@ def test_a_command_of_many_words(cli):
     ("command", "code", "said"),
     [
         ("nosuch", 127, "belljar: nosuch: command not found\nNothing of that name is on your PATH"),
-        ("cd", 127, "belljar: cd: command not found\n"),
+        ("cd", 127, "belljar: cd: command not found\nIt is a word of the shell's"),
+        ("A=1", 127, "belljar: A=1: command not found\nVariables are set by an option, before --: --env A=1\n"),
         ("./nosuch", 127, "belljar: ./nosuch: there is no such file inside\n"),
         ("/etc", 126, "belljar: /etc: that is a directory"),
         ("./plain", 126, "belljar: ./plain: not executable; if it is a program: chmod +x ./plain\n"),

@@ -71,7 +71,9 @@ class Runner:
             backend = ContainerBackend(self._engine, begun.state, self._cache, begun.owner, begun.labels)
             launched = _Launched(backend, wanted, program)
             with _ending_in_order(), _doors(launched, network) as loop:
-                return Outcome(Attendant(loop, launched).run(timeout), launched.out_of_memory)
+                attendant = Attendant(loop, launched)
+                code = attendant.run(timeout)
+                return Outcome(code, launched.out_of_memory, attendant.timed_out)
 
 
 class _Launched:

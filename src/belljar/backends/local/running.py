@@ -62,8 +62,9 @@ def run(spec: Spec, network: Network | None, files: dict[Path, bytes], *, timeou
     keep_memory_private()  # not before: it concerns the child, too, whose files in /proc we have written to
     loop = Loop()
     with streams, _doors(loop, network, launched.listeners, unsafe_to_wait=can_change_our_modules(view.binds)):
-        code = Attendant(loop, launched, terminal).run(timeout)
-    return Outcome(code, memory.ran_out())
+        attendant = Attendant(loop, launched, terminal)
+        code = attendant.run(timeout)
+    return Outcome(code, memory.ran_out(), attendant.timed_out)
 
 
 def _terminal_of_caller() -> "Terminal | None":

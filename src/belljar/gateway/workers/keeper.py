@@ -11,7 +11,7 @@ So a change has a bound, and fails closed:
 
 1. The worker is told. Most of the time it answers within milliseconds.
 2. If it does not (`_HOLD_SECONDS`), it is told to *hold* the sandbox: to cut its flows and to deny everything until the
-   change is done. That takes no time, whatever the size of the policy.
+   change is done. That takes no time, whatever the size of the policy and the number of flows.
 3. If it does not answer to that either (`BOUND`), it is killed. The kernel needs nobody's cooperation for that: all
    flows end, and nobody accepts new ones. Its other sandboxes lose their flows, too; but they were not served anyway.
 
