@@ -8,7 +8,7 @@ import pytest
 from belljar.linux.namespaces import NetworkNamespace
 from tests import privileges, stage
 
-_TAKE_LONG = {"docker_engine", "podman_engine", "rootless_engine", "browser"}
+_TAKE_LONG = {"engine", "docker_engine", "podman_engine", "rootless_engine", "browser"}
 
 
 def pytest_configure(config):

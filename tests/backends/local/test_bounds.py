@@ -96,10 +96,14 @@ def test_files_without_content_are_bounded(cli: Cli) -> None:
         assert outcome == ("ENOSPC" if free < 30_000 else "fits"), place
 
 
+def _mounts(table: str) -> dict[str, str]:
+    """Return which part of a file system is mounted at each place."""
+    return {place: root for _, _, _, root, place, *_ in map(str.split, table.splitlines())}
+
+
 def test_mounts_tell_of_no_directory_that_was_not_named(cli: Cli) -> None:
-    lines = cli.run("--", "cat", "/proc/self/mountinfo").stdout.splitlines()
-    parts = {place: root for _, _, _, root, place, *_ in map(str.split, lines)}
-    assert parts[str(cli.workdir)] == str(cli.workdir)
+    parts = _mounts(cli.run("--", "cat", "/proc/self/mountinfo").stdout)
+    assert parts[str(cli.workdir)].endswith(str(cli.workdir))  # the machine itself may be a part of a file system
     ours = {place for place, root in parts.items() if root != "/" and not root.endswith("//deleted")}
     assert ours - {str(cli.workdir), "/", "/proc/sys"} <= {f"/dev/{name}" for name in DEVICES}
 

@@ -284,7 +284,7 @@ class Installed:
 
     def plant(self, place: str) -> str:
         """Return a command that has code run by whoever imports it."""
-        return f'echo \'open("{self.witness}", "w")\' >{place}'
+        return f'echo \'open("{self.witness}", "w")\' >>{place}'
 
 
 @pytest.fixture
@@ -295,7 +295,7 @@ def installed(tmp_path: Path) -> Installed:
 
 def test_the_witness_sees_what_is_imported(installed: Installed) -> None:
     """The control of the tests below."""
-    subprocess.run(["sh", "-c", installed.plant("src/sitecustomize.py")], cwd=installed.directory, check=True)
+    subprocess.run(["sh", "-c", installed.plant("src/belljar/__init__.py")], cwd=installed.directory, check=True)
     assert installed.belljar("--version", cwd=Path("/")).returncode == 0
     assert installed.witness.exists()
 
@@ -304,7 +304,7 @@ def test_the_witness_sees_what_is_imported(installed: Installed) -> None:
 def test_the_sources_of_an_editable_installation_are_read_only_inside(installed: Installed, shown: str) -> None:
     """So is all that lies beside the package: Python looks there for `sitecustomize`, and for optional modules."""
     words = () if shown == "workdir" else ("--workdir", "/srv", "--bind", str(installed.directory))
-    places = ("src/sitecustomize.py", "src/belljar/x.py", ".venv/x", ".venv/bin/belljar")
+    places = ("src/sitecustomize.py", "src/belljar/x.py", "src/belljar/__init__.py", ".venv/x", ".venv/bin/belljar")
     attack = "; ".join([f"cd {installed.directory}", *map(installed.plant, places), "mv src other; echo >new"])
     done = installed.belljar("run", *words, "--", "sh", "-c", attack)
     assert "Read-only file system" in done.stderr
