@@ -1,6 +1,6 @@
 """Local sandboxes in a PID namespace that is not the machine's first, as in any container.
 
-Part of the local suite is run there, by an init that reaps. With BELLJAR_TEST_NESTED=all, the whole of it is.
+Part of the local suite is run there, by an init that reaps; and the whole of it, file by file, among the long tests.
 """
 
 import json
@@ -31,8 +31,11 @@ TELLING = (
     f"{LOCAL}/test_backend.py::TestLocal::test_a_paused_sandbox_does_nothing",
     f"{LOCAL}/test_backend.py::TestLocal::test_sandboxes_and_commands_outlive_the_backend",
 )
-WHOLE = (LOCAL, "tests/verify/test_verify.py", "--deselect", f"{LOCAL}/test_nested.py")
-CHOSEN = WHOLE if os.environ.get("BELLJAR_TEST_NESTED") == "all" else TELLING
+OTHERS = {"test_nested.py", "test_in_containers.py"}
+WHOLE = [
+    "tests/verify/test_verify.py",
+    *sorted(f"{LOCAL}/{file.name}" for file in Path(__file__).parent.glob("test_*.py") if file.name not in OTHERS),
+]
 
 
 def run(
@@ -42,8 +45,16 @@ def run(
     return subprocess.run([*inside, *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_the_local_suite(privileged):
-    done = run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *CHOSEN, cwd=ROOT, inside=WITH_INIT)
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        pytest.param(TELLING, id="telling"),
+        *(pytest.param((file,), id=Path(file).stem, marks=pytest.mark.long) for file in WHOLE),
+    ],
+)
+def test_the_local_suite(privileged, chosen):
+    quick = ("-q", "-m", "not long", "-p", "no:cacheprovider")
+    done = run(sys.executable, "-m", "pytest", *quick, *chosen, cwd=ROOT, inside=WITH_INIT)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr
 
 
