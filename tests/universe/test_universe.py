@@ -184,7 +184,7 @@ class TestSandbox:
 
         named.listeners.tcp[0].settimeout(10)
         serving = named.start(page)
-        done = named.run(["curl", "-sS", "http://plain.test/"])
+        done = named.run(["curl", "-4", "-sS", "http://plain.test/"])
         serving.result()
         assert (done.returncode, done.stdout, done.stderr) == (0, "hello", "")
         assert universe.wire.contacts() == set()

@@ -8,6 +8,7 @@ thread that starts it.
 No name is left behind in /run/netns: a namespace lives as long as a descriptor, a thread or a socket holds it.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -78,6 +79,8 @@ class NetworkNamespace:
 
         Raises OSError without CAP_SYS_ADMIN in the user namespaces of the caller and of the namespace.
         """
+        if self._descriptor < 0:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         setns(self._descriptor, CLONE_NEWNET)
 
     def run(self, function: Callable[[], T]) -> T:

@@ -13,7 +13,7 @@ DOORS = {
     "direct": ([], "Could not resolve host: other.machine.test"),
     "proxy": (["--proxy", "http://127.0.0.1:3128"], "403"),
     "proxytunnel": (["--proxy", "http://127.0.0.1:3128", "--proxytunnel"], "403"),
-    "socks": (["--socks5-hostname", "127.0.0.1:1080"], "Can't complete SOCKS5 connection to other.machine.test. (2)"),
+    "socks": (["--socks5-hostname", "127.0.0.1:1080"], "complete SOCKS5 connection to other.machine.test. (2)"),
 }
 """The options of each door, and what a denial looks like there."""
 
