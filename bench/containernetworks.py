@@ -26,7 +26,7 @@ from belljar.linux.namespaces import NetworkNamespace
 from belljar.linux.programs import find, run
 from belljar.sandbox.spec import Bind
 from bench.arena import PATIENCE, ROOT, Arena, System, answers
-from bench.fetching import MissingError, output_of
+from bench.fetching import PEERS, MissingError, output_of
 from bench.ourselves import ORIGIN_PORT
 from bench.peers import Peer, squid
 from bench.processes import GATEWAY_CPU, on_cpu
@@ -159,7 +159,10 @@ class ContainerArena(Arena):
             "Entrypoint": on_cpu(GATEWAY_CPU, *peer.command),
             "Env": [f"{name}={value}" for name, value in peer.environment.items()],
             "HostConfig": {
-                "Binds": [*(f"{path}:{path}:ro" for path in (*_SEEN, *_USERS)), f"{self._directory}:{self._directory}"],
+                "Binds": [
+                    *(f"{path}:{path}:ro" for path in (*_SEEN, *_USERS, PEERS)),
+                    f"{self._directory}:{self._directory}",
+                ],
                 "CapDrop": ["ALL"],
                 "CapAdd": _PROXY_RIGHTS,
                 "SecurityOpt": ["no-new-privileges"],

@@ -30,10 +30,12 @@ class Cli:
     """`belljar verify`, as root or as an ordinary user."""
 
     def __init__(self, directory: Path, *, root: bool) -> None:
-        self.directory, self._root = directory, root
+        self.directory, self.temporary, self._root = directory, directory / "tmp", root
 
     def verify(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        environment = {"PATH": "/usr/bin:/bin", "HOME": "/home/somebody", "PYTHONPATH": f"{ROOT}"}
+        environment = {
+            "PATH": "/usr/bin:/bin", "HOME": "/home/somebody", "PYTHONPATH": f"{ROOT}", "TMPDIR": str(self.temporary)
+        }  # fmt: skip
         command = belljar("verify", *words, root=self._root)
         return subprocess.run(
             command, cwd=self.directory, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
@@ -46,15 +48,15 @@ def cli(request, privileged):
     if not is_root and os.geteuid() != 0:
         pytest.skip("needs root, to become another user")
     directory = Path(f"/var/tmp/belljar-verify-test-{os.getpid()}-{request.param}")  # pytest's own are closed to others
-    directory.mkdir()
+    (directory / "tmp").mkdir(parents=True)
     if not is_root:
-        os.chown(directory, USER, USER)
+        for path in (directory, directory / "tmp"):
+            os.chown(path, USER, USER)
     yield Cli(directory, root=is_root)
     shutil.rmtree(directory)
 
 
 def test_everything_holds(cli):
-    before = set(Path("/tmp").glob("belljar-verify-*"))
     done = cli.verify("--json", "report.json", "--junit", "report.xml")
     report = json.loads((cli.directory / "report.json").read_text())
     failed = [row for row in report["results"] if row["verdict"] not in ("holds", "out of scope")]
@@ -69,7 +71,7 @@ def test_everything_holds(cli):
     assert len(suite.findall("testcase")) == int(suite.attrib["tests"]) == len(report["results"])
     assert (suite.attrib["failures"], suite.attrib["errors"]) == ("0", "0")
     assert "11-direct-address-v6" in done.stdout
-    assert set(Path("/tmp").glob("belljar-verify-*")) <= before
+    assert not list(cli.temporary.iterdir())
 
 
 def test_a_probe_is_run_with_the_control_beside_it(cli):
