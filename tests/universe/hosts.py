@@ -54,6 +54,7 @@ class Hosts(Place):
             addresses.HTTPS: self._echo,
         }
         self._stop: Callable[[], object] = lambda: None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def seen(self) -> list[Seen]:
@@ -68,6 +69,12 @@ class Hosts(Place):
         if serving.done():
             serving.result()
 
+    def forget(self) -> None:
+        """Have the witness start with a clean sheet, once it has seen whoever has arrived by now."""
+        if self._loop is not None:
+            asyncio.run_coroutine_threadsafe(_some_turns(), self._loop).result()
+        self.witness.forget()
+
     def close(self) -> None:
         """Hang up on everybody."""
         self._stop()
@@ -75,6 +82,7 @@ class Hosts(Place):
 
     async def _serve(self, ready: Future[None]) -> None:
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        self._loop = loop
         self._stop = lambda: loop.call_soon_threadsafe(stop.set)
         with contextlib.ExitStack() as stack:
             for port, service in self._tcp.items():
@@ -133,3 +141,9 @@ def _destination(sock: socket.socket, info: bytes) -> str:
     if sock.family == socket.AF_INET:
         return str(IPv4Address(struct.unpack_from("=i4s4s", info)[2]))
     return str(IPv6Address(info[:16]))
+
+
+async def _some_turns() -> None:
+    """Let an event loop accept who waits, and begin to serve them."""
+    for _ in range(5):
+        await asyncio.sleep(0)

@@ -50,8 +50,8 @@ class Universe:
 
     def forget(self) -> None:
         """Have all witnesses start with a clean sheet, and the zone be as it was."""
-        self.internet.witness.forget()
-        self.gateway.witness.forget()
+        self.internet.forget()
+        self.gateway.forget()
         self.wire.forget()
         self.zone.clear()
         self.zone.update(ZONE)
