@@ -58,7 +58,9 @@ pinger_enable off
 shutdown_lifetime 0 seconds
 unlinkd_program {_found(root, "usr/lib/squid/unlinkd")}
 """)
-    program, libraries = str(_found(root, "usr/sbin/squid")), libraries_of(root)
+    names = ("usr/sbin/squid", "usr/sbin/squid-gnutls")  # since Debian 13, the former is a link that is made later
+    program = str(next((root / name for name in names if (root / name).exists()), "/usr/sbin/squid"))
+    libraries = libraries_of(root)
     return Peer(
         version_of(program, "-v", environment=libraries),
         "CONNECT; the name in it is checked, the ClientHello is not looked at",

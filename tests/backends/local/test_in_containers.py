@@ -57,7 +57,7 @@ IMAGE: dict[str, File | Link | Directory] = {
     "work": Directory(0o777),
     "tmp": Directory(0o1777),
     "var/tmp": Directory(0o1777),
-    **{name: Directory() for name in ("usr", "run", "packages", "source", str(PYTHON).lstrip("/"))},
+    **{name: Directory() for name in {"usr", "run", "packages", "source", str(PYTHON).lstrip("/")}},
 }
 CLI = "from belljar.cli.main import main; main()"
 API = """
@@ -84,6 +84,8 @@ mounts.attach(tree, Path("/mnt/usr"))
 """Has the system belong to whoever is root in a container of the engine's, as in an image."""
 
 SHOWN = {"usr": "/usr", "python": str(PYTHON), "packages": "/packages", "source": "/source"}
+if PYTHON.is_relative_to("/usr"):
+    del SHOWN["python"]
 
 
 class Containers(NamedTuple):
@@ -120,6 +122,7 @@ def containers(request):
 def _show_our_programs(engine: Engine) -> None:
     """Mount them where the engine's user can see them; an interpreter may be in root's home."""
     sources = {"python": PYTHON, "packages": PACKAGES, "source": SOURCE}
+    sources = {name: source for name, source in sources.items() if name in SHOWN}
     _in_mounts_of(engine, "sh", "-euc", "mount -t tmpfs -o mode=755 tools /mnt; mkdir /mnt/usr")
     _in_mounts_of(engine, sys.executable, "-P", "-c", SHOW_SYSTEM, str(users.NUMBER if engine.rootless else 0))
     script = "mount -o remount,bind,ro /mnt/usr\n" + "".join(
