@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
+import pytest
 
 from belljar.backends.memory import MemoryBackend
 from belljar.control.pipes import Pipe
@@ -196,6 +197,55 @@ def test_calls_that_hang_in_one_sandbox_hold_up_neither_its_policy_nor_its_end_n
         hangs.set()
         for thread in reading:
             thread.join()
+
+
+@pytest.fixture
+def hangs(monkeypatch):
+    """A backend that does not answer when it is to pause a sandbox, until the event is set."""
+    event, pause = threading.Event(), MemoryBackend.pause
+
+    def pause_later(self, sandbox):
+        event.wait()
+        pause(self, sandbox)
+
+    monkeypatch.setattr(MemoryBackend, "pause", pause_later)
+    yield event
+    event.set()
+
+
+def test_a_backend_that_hangs_keeps_no_policy_and_no_deletion_from_counting(start, hangs):
+    server = start()
+    stuck = server.sandbox()
+    asking = [
+        threading.Thread(target=_ask, args=(server, method, server.path(stuck, what)))
+        for method, what in (("POST", "/pause"), ("DELETE", ""))
+    ]
+    asking[0].start()
+    assert server.client.put(server.path(stuck, "/network"), json=NOTHING).json()["in_force"]
+    asking[1].start()
+    until(lambda: server.status(stuck) == "deleting")
+    until(lambda: not server.client.get(server.path(stuck)).json()["network"]["in_force"])
+    hangs.set()
+    for thread in asking:
+        thread.join()
+    assert server.status(stuck) == "gone"
+
+
+def test_where_a_backend_does_not_pause_in_time_nothing_is_reached(start, hangs):
+    server = start()
+    stuck, other = server.sandbox(ttl=0.1), server.sandbox()
+    until(lambda: not server.client.get(server.path(stuck)).json()["network"]["in_force"])
+    assert server.client.get(server.path(other)).json()["network"]["in_force"]
+    hangs.set()
+    until(lambda: server.status(stuck) == "paused")
+    server.client.post(server.path(stuck, "/resume"))
+    until(lambda: server.client.get(server.path(stuck)).json()["network"]["in_force"])
+
+
+def _ask(server, method: str, path: str) -> None:
+    transport = httpx2.HTTPTransport(uds=str(server.state / SOCKET), verify=False)
+    with httpx2.Client(base_url=API, transport=transport) as client:
+        client.request(method, path, timeout=PATIENCE)
 
 
 def test_what_writes_without_end_to_nobody_does_not_keep_the_server_from_its_work(tmp_path):

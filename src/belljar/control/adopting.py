@@ -14,7 +14,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from belljar.backends.interface import State
+from belljar.backends.interface import GoneError, State
 from belljar.control.database import StorageError
 from belljar.control.happenings import SandboxAdopted, SandboxDeleted
 from belljar.control.plane import Plane
@@ -22,6 +22,7 @@ from belljar.control.sandbox import Sandbox, Status
 from belljar.control.sandboxes import Sandboxes
 from belljar.control.threads import apart
 from belljar.errors import BelljarError
+from belljar.gateway.listeners import Listeners
 
 _LOG: Final = logging.getLogger(__name__)
 _AT_ONCE: Final = 8
@@ -65,13 +66,10 @@ async def adopt_all(plane: Plane, sandboxes: Sandboxes) -> None:
 async def adopt(plane: Plane, sandbox: Sandbox, state: State) -> None:
     """Serve the doors of a sandbox that lives; it stays closed if that does not work. Raises StorageError."""
     try:
-        await _open_doors(plane, sandbox)
+        await _open_doors(plane, sandbox, _STATUS[state])
     except BelljarError as error:
         await _close_all(plane, [sandbox], str(error))
         return
-    if sandbox.status is Status.CLOSED:
-        sandbox.detail = None
-    sandbox.status = _STATUS[state]
     plane.hub.tell(sandbox.id, SandboxAdopted())
     await plane.store.save(sandbox.to_row())
 
@@ -112,15 +110,25 @@ async def _close_all(plane: Plane, sandboxes: Iterable[Sandbox], why: str) -> No
             await plane.store.save(sandbox.to_row())
 
 
-async def _open_doors(plane: Plane, sandbox: Sandbox) -> None:
-    network = sandbox.network
-    compiled = await apart(network.compiled)
+async def _open_doors(plane: Plane, sandbox: Sandbox, status: Status) -> None:
     listeners = await apart(lambda: plane.backends[sandbox.backend].adopt(sandbox.id, udp=True))
     try:
-        await apart(lambda: plane.workers.open(sandbox.id, compiled, listeners, until=network.until))
+        async with sandbox.network_lock:
+            await _serve(plane, sandbox, listeners)
+            sandbox.detail = None if sandbox.status is Status.CLOSED else sandbox.detail
+            sandbox.status = status
     except BaseException:
         listeners.close()
         raise
+
+
+async def _serve(plane: Plane, sandbox: Sandbox, listeners: Listeners) -> None:
+    """Have a sandbox served with what it may reach by now: that may have changed, as long as nobody served it."""
+    if sandbox.status is Status.DELETING:
+        raise GoneError("it is being deleted")
+    network = sandbox.network = sandbox.network.now()
+    compiled = await apart(network.compiled)
+    await apart(lambda: plane.workers.open(sandbox.id, compiled, listeners, until=network.until))
 
 
 def _check_port(sandbox: Sandbox, port: int | None) -> None:

@@ -25,7 +25,7 @@ _ROUND_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 5.0
 """Between two looks at what the backends have."""
 
-_SERVED: Final = (Status.RUNNING, Status.PAUSED)
+_ALIVE: Final = (Status.RUNNING, Status.PAUSED, Status.CLOSED)
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -63,7 +63,7 @@ class Housekeeping:
         moments = [
             deadline.due
             for sandbox in self._plane.sandboxes.values()
-            if sandbox.status in _SERVED
+            if sandbox.status in _ALIVE
             for deadline in (sandbox.expires, sandbox.hard_expires, *(grant.ends for grant in sandbox.network.grants))
             if deadline is not None
         ]
@@ -77,13 +77,13 @@ class Housekeeping:
             sandbox.hard_expires is not None and sandbox.hard_expires.is_over and sandbox.status is not Status.CREATING
         ):
             await _try(self._sandboxes.delete(sandbox, "hard_ttl"))
-        elif sandbox.status in _SERVED:
+        elif sandbox.status in _ALIVE:
             if sandbox.id in self._plane.store.stale:
                 await _try(self._networks.write_down(sandbox))
             if any(grant.ends.is_over for grant in sandbox.network.grants):
                 await _try(self._networks.end_grants(sandbox, lambda grant: grant.ends.is_over, "time"))
-            if sandbox.status is Status.RUNNING and sandbox.expires is not None and sandbox.expires.is_over:
-                await _try(self._sandboxes.pause(sandbox, "ttl"))
+            if sandbox.status is not Status.PAUSED and sandbox.expires is not None and sandbox.expires.is_over:
+                await _try(self._sandboxes.expire(sandbox))
 
     async def _look_for_ever(self, name: str, backend: Backend) -> None:
         """See again and again what has become of the sandboxes of one backend."""
@@ -93,7 +93,7 @@ class Housekeeping:
             expected = [
                 sandbox
                 for sandbox in self._plane.sandboxes.values()
-                if sandbox.backend == name and sandbox.status in (*_SERVED, Status.CLOSED)
+                if sandbox.backend == name and sandbox.status in _ALIVE
             ]
             if expected and (found := await self._ask(name, backend)) is not None:
                 for sandbox in expected:

@@ -72,6 +72,11 @@ class Network:
             host_addresses=self.base.host_addresses,
         )
 
+    def now(self) -> "Network":
+        """Return it without grants that have ended while nobody was there to end them."""
+        grants = tuple(grant for grant in self.grants if not grant.ends.is_over)
+        return self if grants == self.grants else replace(self, grants=grants, generation=self.generation + 1)
+
     def closed(self) -> "Network":
         """Return what is to follow if nobody knows what was: nothing may be reached."""
         nothing = compile_policy(policy_from(Reading({"mode": "block-all"})).policy, host_addresses=own_addresses())

@@ -29,7 +29,7 @@ from belljar.control.happenings import GrantClosed, GrantOpened
 from belljar.control.network import Grant, Network, Prepared, amend, grant_rule, prepare
 from belljar.control.plane import Plane
 from belljar.control.problems import ProblemError
-from belljar.control.sandbox import Sandbox
+from belljar.control.sandbox import Sandbox, Status
 from belljar.control.threads import apart
 from belljar.gateway.upstreamproxy import check_enforceable
 from belljar.gateway.workers.process import RefusedError
@@ -75,13 +75,13 @@ class Networks:
 
     async def replace(self, sandbox: Sandbox, prepared: Prepared, if_match: str | None) -> Change:
         """Put another policy in the place of that of a sandbox, and end what was granted on top of it."""
-        async with sandbox.lock:
+        async with sandbox.network_lock:
             check_match(sandbox, if_match)
             return await self._set(sandbox, prepared, grants=())
 
     async def amend(self, sandbox: Sandbox, change: dict[str, Any], if_match: str | None) -> Change:
         """Add entries to the policy of a sandbox, or take some away."""
-        async with sandbox.lock:
+        async with sandbox.network_lock:
             prepared = await self.amended(sandbox, change)
             check_match(sandbox, if_match)
             return await self._set(sandbox, prepared, grants=sandbox.network.grants)
@@ -89,7 +89,7 @@ class Networks:
     async def grant(self, sandbox: Sandbox, allow: str, seconds: float) -> tuple[Grant, Change]:
         """Open a destination for a time. Raises ProblemError, also if that would open nothing."""
         rule = grant_rule(allow)
-        async with sandbox.lock:
+        async with sandbox.network_lock:
             grant = Grant(f"gr-{secrets.token_hex(4)}", allow, seconds, Deadline.after(seconds))
             network = replace(sandbox.network, grants=(*sandbox.network.grants, grant))
             _check_effect(Network.compiled(network), allow, rule.domains)
@@ -105,7 +105,7 @@ class Networks:
 
         Raises ProblemError if the end came by request, and is not written down: it would begin again otherwise.
         """
-        async with sandbox.lock:
+        async with sandbox.network_lock:
             ended = [grant for grant in sandbox.network.grants if over(grant)]
             if not ended:
                 return None
@@ -125,7 +125,7 @@ class Networks:
 
     async def write_down(self, sandbox: Sandbox) -> None:
         """Write down what is in force, and could not be written down. Raises StorageError."""
-        async with sandbox.lock:
+        async with sandbox.network_lock:
             if sandbox.id in self._plane.store.stale:
                 await self._plane.store.save(sandbox.to_row())
 
@@ -143,7 +143,7 @@ class Networks:
 
     async def _enforce(self, sandbox: Sandbox, network: Network, *, unwritten: bool) -> Change:
         """Write a policy down, and put it in force; with `unwritten` also if it cannot be written down."""
-        self._plane.find_served(sandbox.id)
+        self._plane.find_alive(sandbox.id)
         before, network = sandbox.network, replace(network, generation=sandbox.network.generation + 1)
         compiled = await apart(network.compiled)
         check_enforceable(compiled, self._plane.settings)
@@ -165,8 +165,13 @@ class Networks:
         return Change(network, told.flows_cut, told.in_force, failure=failure)
 
     async def _put_in_force(self, sandbox: Sandbox, network: Network, compiled: CompiledPolicy) -> Acknowledgement:
+        if sandbox.status is Status.CLOSED:  # nobody serves it; this is what it begins with
+            return Acknowledgement(network.generation, 0, in_force=False)
         workers = self._plane.workers
-        return await apart(lambda: workers.change_policy(sandbox.id, compiled, until=network.until))
+        try:
+            return await apart(lambda: workers.change_policy(sandbox.id, compiled, until=network.until))
+        except KeyError:
+            raise ProblemError("sandbox_not_ready", "the sandbox is being deleted, and reaches nothing") from None
 
     def _tell_closed(
         self, sandbox: Sandbox, grants: Iterable[Grant], cause: Literal["request", "time", "replaced"]

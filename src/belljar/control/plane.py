@@ -59,6 +59,11 @@ class Plane:
             )
         return found
 
+    def find_alive(self, sandbox: str) -> Sandbox:
+        """Return a sandbox that lives, whether its doors are served or not. Raises ProblemError."""
+        found = self.find(sandbox)
+        return found if found.status is Status.CLOSED else self.find_served(sandbox)
+
     def tell(self, sandbox: Sandbox) -> dict[str, Any]:
         """Return what a client is told of a sandbox."""
         return sandbox.to_data(in_force=self.workers.is_in_force(sandbox.id))

@@ -48,7 +48,11 @@ class Request(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Sandbox:
-    """A sandbox. Whoever changes it holds its lock."""
+    """A sandbox. Whoever changes it holds its lock; who changes what it may reach, the other one.
+
+    That nobody holds while a backend is asked, which may take as long as the agent likes: it can stop what a container
+    engine starts inside.
+    """
 
     id: str
     backend: str
@@ -66,6 +70,7 @@ class Sandbox:
     expires: Deadline | None = None
     hard_expires: Deadline | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    network_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     inside: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_INSIDE_AT_ONCE))
     """Turns of those who do something inside, which may take as long as the agent likes."""
 

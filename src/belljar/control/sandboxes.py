@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from belljar.backends.interface import Isolation, Wanted
 from belljar.control.database import StorageError
+from belljar.control.deadlines import since_boot
 from belljar.control.happenings import SandboxCreated, SandboxDeleted, SandboxPaused, SandboxResumed
 from belljar.control.network import Network, Prepared
 from belljar.control.plane import Plane
@@ -26,6 +27,8 @@ from belljar.control.threads import apart
 from belljar.errors import BelljarError
 from belljar.gateway.upstreamproxy import check_enforceable
 from belljar.sandbox.spec import Bind, ResourceLimits
+
+_SECONDS_TO_PAUSE: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,13 @@ class Sandboxes:
         return sandbox, True
 
     async def delete(self, sandbox: Sandbox, cause: Literal["request", "hard_ttl", "sweep"]) -> None:
-        """End a sandbox, and take away what it held. Raises BelljarError; then it is tried again, and has no doors."""
+        """End a sandbox, and take away what it held. Raises BelljarError; then it is tried again, and has no doors.
+
+        These go first: whoever has the lock may be waiting for a backend that does not answer.
+        """
+        if sandbox.status is not Status.CREATING and self._plane.sandboxes.get(sandbox.id) is sandbox:
+            sandbox.status, sandbox.detail = Status.DELETING, None
+            await self._plane.stop_serving(sandbox)
         async with sandbox.lock:
             if self._plane.sandboxes.get(sandbox.id) is not sandbox:
                 return  # somebody else was quicker
@@ -106,14 +115,23 @@ class Sandboxes:
         await self._plane.store.remove(sandbox.id)
         self._plane.sandboxes.pop(sandbox.id, None)
 
+    async def expire(self, sandbox: Sandbox) -> None:
+        """Pause a sandbox whose time to live is over. If the backend takes long for it, nothing is to be reached."""
+        pausing = asyncio.ensure_future(self.pause(sandbox, "ttl"))
+        is_paused, _ = await asyncio.wait({pausing}, timeout=_SECONDS_TO_PAUSE)
+        if not is_paused:
+            await self._put_in_force(sandbox, until=since_boot())
+        await pausing
+
     async def pause(self, sandbox: Sandbox, cause: Literal["request", "ttl"]) -> None:
         """Stop every process inside where it is."""
         async with sandbox.lock:
-            self._plane.find_served(sandbox.id)
+            self._plane.find_alive(sandbox.id)
             await self._plane.with_backend(sandbox, lambda backend: backend.pause(sandbox.id))
-            if sandbox.status is Status.PAUSED:
+            if sandbox.status in (Status.PAUSED, Status.DELETING):
                 return
-            sandbox.status = Status.PAUSED
+            if sandbox.status is not Status.CLOSED:  # once its doors can be opened, it is seen to be paused
+                sandbox.status = Status.PAUSED
             sandbox.detail = "its time to live was over; resume it, or delete it" if cause == "ttl" else None
             sandbox.expires = None
             await self._plane.store.save(sandbox.to_row())
@@ -124,8 +142,10 @@ class Sandboxes:
         async with sandbox.lock:
             self._plane.find_served(sandbox.id)
             await self._plane.with_backend(sandbox, lambda backend: backend.resume(sandbox.id))
-            if sandbox.status is Status.RUNNING:
+            if sandbox.status in (Status.RUNNING, Status.DELETING):
                 return
+            if not self._plane.workers.is_in_force(sandbox.id):  # it could not be paused in time
+                await self._put_in_force(sandbox)
             hard_expires = sandbox.hard_expires
             sandbox.begin_ttl()
             sandbox.status, sandbox.detail, sandbox.hard_expires = Status.RUNNING, None, hard_expires
@@ -150,6 +170,15 @@ class Sandboxes:
                 sandbox.ttl, sandbox.hard_ttl, sandbox.expires, sandbox.hard_expires = before
                 raise
         self._plane.deadline_set.set()
+
+    async def _put_in_force(self, sandbox: Sandbox, *, until: float | None = None) -> None:
+        """Have the gateway told of the policy again, for no longer than until some moment."""
+        workers = self._plane.workers
+        async with sandbox.network_lock:
+            network = sandbox.network
+            compiled = await apart(network.compiled)
+            with suppress(KeyError):  # nobody serves it
+                await apart(lambda: workers.change_policy(sandbox.id, compiled, until=until or network.until))
 
     async def _make(self, sandbox: Sandbox, wanted: Wanted) -> None:
         backend, workers = self._plane.backends[sandbox.backend], self._plane.workers
