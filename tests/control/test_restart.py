@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from threading import Event
 from typing import Any
 
 import pytest
@@ -86,10 +87,39 @@ def test_one_that_cannot_be_adopted_stays_closed_and_says_so(start, monkeypatch)
         server = start()
         told = server.client.get(server.path(jar)).json()
         assert (told["status"], told["detail"]) == ("closed", "nft is not there; install it")
-        problem(server.client.put(server.path(jar, "/network"), json=POLICY), 409, "sandbox_not_ready")
+        problem(server.client.post(server.path(jar, "/exec"), json={"command": ["true"]}), 409, "sandbox_not_ready")
         assert jar in server.world.sandboxes, "it runs on"
     server = start()
     assert server.status(jar) == "running"
+
+
+def test_what_is_changed_while_nobody_serves_it_counts_once_somebody_does(start, monkeypatch):
+    """An agent may have brought that about, and may end it when it likes."""
+    server = start()
+    jar = server.sandbox(network=POLICY)
+    grants = server.path(jar, "/network/grants")
+    lasting = server.client.post(grants, json={"allow": "gitlab.com", "seconds": 600}).json()
+    server.client.post(grants, json={"allow": "example.org", "seconds": 1})
+    open_doors, is_open = MemoryBackend.adopt, Event()
+
+    def refuse(self, sandbox, **options):
+        if not is_open.is_set():
+            raise MachineError("somebody has the port")
+        return open_doors(self, sandbox, **options)
+
+    monkeypatch.setattr(MemoryBackend, "adopt", refuse)
+    monkeypatch.setattr(housekeeping, "_LOOK_SECONDS", 0.1)
+    server = start()
+    assert server.status(jar) == "closed"
+    assert server.client.delete(f"{grants}/{lasting['id']}").status_code == 204
+    changed = server.client.put(server.path(jar, "/network"), json={"mode": "block-all"})
+    assert (changed.status_code, changed.json()["in_force"]) == (200, False)
+    is_open.set()
+    until(lambda: server.status(jar) == "running")
+    for host in ("github.com", "gitlab.com", "example.org"):
+        explained = server.client.get(server.path(jar, "/network/explain"), params={"destination": host}).json()
+        assert explained["action"] == "deny"
+    assert server.client.get(grants).json()["grants"] == []
 
 
 def test_a_port_that_a_sandbox_may_reach_is_not_listened_on(start, tmp_path):

@@ -42,6 +42,11 @@ class Call:
         """The same, if its doors are served. Raises ProblemError."""
         return self.services.plane.find_served(self.request.path_params["id"])
 
+    @property
+    def living_sandbox(self) -> Sandbox:
+        """The same, if it lives, whether its doors are served or not. Raises ProblemError."""
+        return self.services.plane.find_alive(self.request.path_params["id"])
+
 
 async def read_call(operation: Operation, services: Services, request: Request) -> Call:
     """Read a request. Raises ProblemError."""

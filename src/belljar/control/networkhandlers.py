@@ -24,7 +24,7 @@ async def get(call: Call) -> Response:
 
 async def put(call: Call) -> Response:
     """Set another policy."""
-    sandbox, networks = call.served_sandbox, call.services.networks
+    sandbox, networks = call.living_sandbox, call.services.networks
     async with sandbox.reading:
         prepared = await networks.prepare(call.reading)
     if call.query.get("dry_run"):
@@ -34,7 +34,7 @@ async def put(call: Call) -> Response:
 
 async def patch(call: Call) -> Response:
     """Add entries, or take some away."""
-    sandbox, networks = call.served_sandbox, call.services.networks
+    sandbox, networks = call.living_sandbox, call.services.networks
     if call.query.get("dry_run"):
         return await _preview(call, await networks.amended(sandbox, call.body), keep_grants=True)
     return _changed(await networks.amend(sandbox, call.body, call.request.headers.get("if-match")))
@@ -73,7 +73,7 @@ async def add_grant(call: Call) -> Response:
 async def end_grant(call: Call) -> Response:
     """Close it before its time."""
     name = call.request.path_params["grant"]
-    if await call.services.networks.end_grants(call.served_sandbox, lambda grant: grant.id == name, "request") is None:
+    if await call.services.networks.end_grants(call.living_sandbox, lambda grant: grant.id == name, "request") is None:
         raise ProblemError("grant_not_found", f'there is no grant "{name}"; it may have ended by itself')
     return empty_answer()
 

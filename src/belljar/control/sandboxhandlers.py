@@ -81,7 +81,7 @@ async def delete(call: Call) -> Response:
 
 async def pause(call: Call) -> Response:
     """Stop one."""
-    sandbox = call.served_sandbox
+    sandbox = call.living_sandbox
     await call.services.sandboxes.pause(sandbox, "request")
     return data_answer(call.services.plane.tell(sandbox))
 

@@ -38,6 +38,13 @@ def has_ended(descriptor: int, timeout: float = 0) -> bool:
     return is_readable(descriptor, timeout)
 
 
+def children_of(pid: int) -> list[int]:
+    """Return the processes that a process's first thread has started; none if it has ended."""
+    with suppress(OSError):
+        return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+    return []
+
+
 def is_stopped(pid: int) -> bool:
     """Tell whether a process was stopped by a signal. Raises ProcessLookupError."""
     return _stat(pid)[0] == b"T"

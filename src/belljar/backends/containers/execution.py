@@ -2,8 +2,10 @@
 
 import os
 import re
+import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -137,6 +139,20 @@ def number_inside(pid: int) -> int | None:
     # Two numbers at least: a process with no other number than ours is in no container.
     numbers = re.search(r"^NSpid:\t\d+\t(?:\d+\t)*(\d+)$", status, re.MULTILINE)
     return int(numbers[1]) if numbers else None
+
+
+def kill_container(first: int) -> None:
+    """Kill all that runs in a container, by the number that its first process has here, if that is ours to do.
+
+    An engine may have to wait for what it has started inside, which an agent can stop; nobody stops the kernel.
+    """
+    with suppress(OSError):  # it is not on this machine, not ours, or not there any more
+        descriptor = os.pidfd_open(first)
+        try:
+            if number_inside(first) == 1:
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        finally:
+            os.close(descriptor)
 
 
 def _pauses() -> Iterator[float]:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from belljar.backends.containers.engine import Engine, EngineError, EngineLostError
+from belljar.backends.containers.execution import kill_container
 from belljar.backends.interface import GoneError, LostError, MachineError, PausedError, State, WantedError, is_name
 from belljar.errors import BelljarError
 from belljar.sandbox.view import ViewError
@@ -65,7 +66,7 @@ class Containers:
 
         It may also have to take away the helper first that has sealed it.
         """
-        self.inspect(sandbox)
+        kill_container(self.inspect(sandbox)["State"]["Pid"])
         for pause in (*_PAUSES, None):
             try:
                 self.engine.delete(self.path(sandbox), force=True, v=True)

@@ -10,6 +10,7 @@ some of the output, now and then, of a command that ends with more of its input 
 """
 
 import os
+import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -24,7 +25,7 @@ from belljar.backends.containers.terminals import ContainerTerminal
 from belljar.backends.interface import LostError, Streams
 from belljar.errors import BelljarError
 from belljar.linux.jobs import glimpse
-from belljar.linux.lives import has_ended
+from belljar.linux.lives import children_of, has_ended
 from belljar.sandbox.callersterminal import Size
 
 Signaller = Callable[[int, int], None]
@@ -118,13 +119,30 @@ class ContainerProcess:
     def signal(self, number: int) -> None:
         """See `Process`. Raises LostError if the process is not on this machine, and what the signaller raises."""
         inside = self.number_inside()
-        if inside is None:
+        if inside is None or (number == signal.SIGKILL and self._kill_from_here()):
             return
         try:
             self._signaller(inside, number)
         except BelljarError:
             if self.number_inside() is not None:
                 raise
+
+    def _kill_from_here(self) -> bool:
+        """Kill the command's processes, if they are ours to kill. Whoever sends a signal inside, the agent can stop."""
+        with self._lock:
+            if self._main is None or self._over.is_set():
+                return False
+            is_monitored = self.terminal is not None and self.terminal.is_monitored
+            try:
+                for leader in (*(children_of(self._main.pid) if is_monitored else ()), self._main.pid):
+                    with suppress(ProcessLookupError):
+                        os.killpg(leader, signal.SIGKILL)
+                signal.pidfd_send_signal(self._main.descriptor, signal.SIGKILL)
+            except PermissionError:
+                return False
+            except ProcessLookupError:
+                pass  # it has ended
+            return True
 
     def stopped_by(self) -> int | None:
         """Return the signal that has stopped a command with a terminal; None if it runs, or nobody knows."""
