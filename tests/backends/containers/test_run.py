@@ -337,3 +337,16 @@ def read_until(terminal: int, wanted: bytes) -> None:
     while wanted not in said:
         assert select.select([terminal], [], [], PATIENCE)[0], said
         said += os.read(terminal, 4096)
+
+
+def test_an_agent_that_keeps_the_engine_from_running_anything_is_ended_all_the_same(docker_as_root):
+    """Engines read these files before they run anything inside, and wait for whoever writes to them."""
+    script = "rm -f /etc/passwd /etc/group; mkfifo /etc/passwd /etc/group; echo ready; while :; do sleep 0.1; done"
+    with docker_as_root.start("--", "sh", "-c", f"trap '' INT TERM; {script}", stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "ready\n"
+        running.send_signal(signal.SIGINT)  # which somebody inside is to pass on
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(PATIENCE) == 137
+    with docker_as_root.start("--timeout", "3", "--", "sh", "-c", script) as running:
+        assert running.wait(PATIENCE) == 124

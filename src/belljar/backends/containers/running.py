@@ -129,10 +129,12 @@ class _Launched:
         if self._process is None:
             self._early.append(number)
             return
+        # Not here: an agent can have the engine wait, and whoever asks a second time wants everything to end.
+        Thread(target=self.signal_group, args=(number,), daemon=True).start()
+
+    def signal_group(self, number: int) -> None:
         with suppress(BelljarError):  # it is ending, or the engine is gone, and then nobody can
             self._started.signal(number)
-
-    signal_group = signal
 
     def group(self) -> None:
         """Tell nothing: it has a number inside only."""
