@@ -1,5 +1,7 @@
 """Questions that leave the sandbox in allow-all: what the resolver outside sees of them, and what comes back."""
 
+import socket
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
@@ -13,12 +15,15 @@ import dns.rrset
 import pytest
 
 from belljar.gateway.dnsforwarding import MAX_NEGATIVE_SECONDS, forward
-from belljar.gateway.resolver import Resolver
-from tests.gateway.dnsclients import ALLOW_ALL, BLOCK_ALL, Service, error
+from belljar.gateway.dnsservice import MAX_FORWARDS, DnsService
+from belljar.gateway.resolver import PATIENCE, Resolver
+from tests.gateway.dnsclients import ALLOW_ALL, BLOCK_ALL, Service, error, framed
 from tests.gateway.driving import nothing_left_behind
 from tests.gateway.nameserver import Asked, NameServer, Zone, answer, silence, soa, truncated
-from tests.gateway.serving import NO_FILE, Serving, policy
+from tests.gateway.serving import NO_FILE, Serving, eventually, policy
 from tests.policy.documents import compiled
+from tests.universe import Universe
+from tests.universe.zone import Entry, Manner
 
 NOERROR, NXDOMAIN, REFUSED, SERVFAIL = dns.rcode.NOERROR, dns.rcode.NXDOMAIN, dns.rcode.REFUSED, dns.rcode.SERVFAIL
 
@@ -253,3 +258,71 @@ def test_in_a_sandbox(universe):
         universe.forget()
         assert sandbox.resolve("text.test", "TXT").answer == []
         assert universe.wire.contacts() == set()
+
+
+class TestAChangeOfPolicy:
+    """While questions wait for a resolver that is silent, and that would be asked again."""
+
+    AFTER = 'mode: allow-all\negress: {denied_domains: ["*.silent.test"]}'
+
+    @pytest.fixture
+    def served(self, universe):
+        universe.zone |= {
+            "*.silent.test": Entry(manner=Manner.SILENT),
+            "still.granted.test": Entry(manner=Manner.SILENT),
+        }
+        with closing(Serving(universe)) as serving, serving.sandbox("mode: allow-all") as (sandbox, jar):
+            yield serving, sandbox, jar
+
+    @pytest.mark.parametrize("after", ["mode: block-all", AFTER], ids=["block-all", "a denied domain"])
+    def test_what_is_denied_now_is_not_asked_again(self, universe, served, after):
+        serving, sandbox, jar = served
+        with sandbox.make_socket(kind=socket.SOCK_DGRAM) as client:
+            client.connect(("127.0.0.1", 53))
+            for number in range(300):
+                client.send(dns.message.make_query(f"n{number}.silent.test", "TXT").to_wire())
+            eventually(lambda: len(questions(universe)) >= MAX_FORWARDS)
+            serving.change_policy(jar, after)
+            universe.forget()
+            time.sleep(PATIENCE + 0.5)
+            assert questions(universe) == []
+            assert universe.wire.contacts() == set()
+            serving.change_policy(jar, "mode: allow-all")
+            assert texts(sandbox.resolve("text.test", "TXT"))
+
+    @pytest.mark.parametrize("kind", [socket.SOCK_DGRAM, socket.SOCK_STREAM], ids=["udp", "tcp"])
+    def test_who_waits_is_told_at_once_and_others_wait_on(self, universe, served, kind):
+        serving, sandbox, jar = served
+        with sandbox.make_socket(kind=kind) as denied, sandbox.make_socket(kind=kind) as granted:
+            for client, name in ((denied, "x.silent.test"), (granted, "still.granted.test")):
+                message = dns.message.make_query(name, "TXT", use_edns=0).to_wire()
+                client.connect(("127.0.0.1", 53))
+                client.sendall(framed(message) if kind == socket.SOCK_STREAM else message)
+            eventually(lambda: len(questions(universe)) == 2)
+            serving.change_policy(jar, self.AFTER)
+            universe.zone |= {"*.silent.test": Entry(text="late"), "still.granted.test": Entry(text="late")}
+            replies = [client.recv(9999) for client in (denied, granted)]
+            told, found = [
+                dns.message.from_wire(reply[2:] if kind == socket.SOCK_STREAM else reply) for reply in replies
+            ]
+            assert (told.rcode(), told.answer) == (REFUSED, [])
+            assert texts(found) == ['still.granted.test. 300 IN TXT "late"']
+        assert questions(universe).count("x.silent.test TXT udp") == 1
+        assert serving.count(jar, "belljar_bugs_total") == 0
+
+    def test_a_question_that_was_decided_a_moment_before_is_not_asked(self, served, universe, monkeypatch):
+        """Between the decision and the first step of the task that forwards."""
+        _, sandbox, jar = served
+        start = DnsService._start_forward
+
+        def start_and_change(*arguments):
+            start(*arguments)
+            jar.change_policy(policy(self.AFTER, 2))
+
+        monkeypatch.setattr(DnsService, "_start_forward", start_and_change)
+        assert sandbox.resolve("x.silent.test", "TXT").rcode() in (REFUSED, NXDOMAIN)
+        assert questions(universe) == []
+
+
+def questions(universe: Universe) -> list[str]:
+    return [seen.what for seen in universe.internet.witness.of_kind("question")]

@@ -2,16 +2,22 @@
 
 import socket
 import ssl
+import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from typing import Any
 
 import pytest
 
 from belljar.errors import BelljarError
+from belljar.gateway import upstreamproxy
+from belljar.gateway.racing import HEAD_START, connect_any
+from belljar.gateway.settings import read_settings
+from belljar.gateway.tunnel import open_tunnel
+from belljar.linux.programs import run
 from belljar.policy import to_name
-from tests.gateway.serving import eventually, policy
-from tests.universe import Contact, Sandbox, addresses
+from tests.gateway.serving import Serving, eventually, policy
+from tests.universe import Contact, Sandbox, Universe, addresses
 from tests.universe.clients import received
 from tests.universe.zone import Manner, at
 from tests.wire.hellos import browser_hello
@@ -28,6 +34,7 @@ mode: block-all
 egress: {allowed_domains: ["other.test:7"]}
 """
 DENIED_ADDRESS = BEFORE + "rules: [{name: no, action: deny, cidrs: [203.0.113.0/24]}]\n"
+DENIED_MANY = BEFORE + "rules: [{name: no, action: deny, cidrs: [203.0.113.192/28]}]\n"
 
 
 class Talk:
@@ -96,6 +103,16 @@ def in_tls(sandbox: Sandbox) -> Iterator[Talk]:
         context.wrap_socket(client, server_hostname="v4.test") as inner,
     ):
         yield Talk(inner, b"GET /x HTTP/1.1\r\nHost: v4.test\r\n\r\n", b"v4.test /x\n")
+
+
+@contextmanager
+def black_hole(universe: Universe, network: str) -> Iterator[None]:
+    """Let packets to a network vanish, for the length of a block."""
+    universe.internet.call(run, "ip", "route", "add", "blackhole", network)
+    try:
+        yield
+    finally:
+        universe.internet.call(run, "ip", "route", "delete", "blackhole", network)
 
 
 WAYS = [directly, to_an_address, by_connect, by_socks, in_plain_http, in_tls]
@@ -276,7 +293,7 @@ class TestWaiting:
             assert Talk(client).is_cut()
             serving.wait_until_idle(jar)
 
-    def test_a_destination_that_answers_after_its_address_was_denied_gets_nothing(self, serving, universe, served):
+    def test_a_destination_whose_address_was_denied_is_dialled_no_more(self, serving, universe, served):
         """By its name alone the flow is still granted; by the address that the dial has found it is not any more."""
         sandbox, jar = served
         universe.zone["slow.test"] = at(addresses.OTHER_PUBLIC)
@@ -286,16 +303,73 @@ class TestWaiting:
             client = stack.enter_context(sandbox.connect("slow.test", 6100))
             client.sendall(b"secret")
             eventually(lambda: Contact("tcp", addresses.OTHER_PUBLIC, 6100) in universe.wire.contacts())
-            serving.change_policy(jar, DENIED_ADDRESS)
+            assert serving.change_policy(jar, DENIED_ADDRESS) == 1
             assert jar.decide(to_name("slow.test", 6100)).allowed
-            server.accept()[0].close()  # the one from the queue makes room
-            server.settimeout(10)
-            accepted = stack.enter_context(server.accept()[0])
-            with pytest.raises(ConnectionResetError):
-                accepted.recv(99)
             assert Talk(client).is_cut()
+            server.accept()[0].close()  # the one from the queue makes room
+            server.settimeout(1.5)  # the kernel tries again after one second
+            with pytest.raises(TimeoutError):
+                server.accept()
             assert jar.observer.denials()[0].rule == "rules[0]"
             queue.close()
+
+    @pytest.mark.parametrize("proxy", ["", f"http://cat:t0p@198.51.100.80:{addresses.SILENT}"], ids=["", "by proxy"])
+    def test_none_of_many_addresses_is_dialled_after_they_were_denied(self, universe, proxy):
+        many = [f"203.0.113.{number}" for number in range(192, 204)]
+        universe.zone["slow.test"] = at(*many)
+        settings = read_settings({"BELLJAR_UPSTREAM_PROXY": proxy, "BELLJAR_NO_PROXY": "other.test"} if proxy else {})
+        with (
+            black_hole(universe, "203.0.113.192/28"),
+            closing(Serving(universe, settings)) as serving,
+            serving.sandbox(BEFORE) as (sandbox, jar),
+            directly(sandbox, "other.test") as control,
+            sandbox.connect("slow.test", 6100) as client,
+        ):
+            dialled = Contact("tcp", "198.51.100.80", addresses.SILENT) if proxy else Contact("tcp", many[0], 6100)
+            eventually(lambda: dialled in universe.wire.contacts())
+            assert serving.change_policy(jar, DENIED_MANY) == 1
+            universe.forget()
+            assert Talk(client).is_cut()
+            time.sleep(3 * HEAD_START)
+            assert universe.wire.contacts() == set()
+            assert universe.internet.seen == []
+            assert control.goes_on()
+            with directly(sandbox, "other.test") as another:
+                assert another.goes_on()
+
+    def test_an_upstream_proxy_is_asked_for_nothing_after_the_name_was_denied(self, universe, monkeypatch):
+        """Some of many dials have just reached the proxy when the policy changes, and cutting them takes many turns."""
+        asked, reached, settings = [], [], read_settings({"BELLJAR_UPSTREAM_PROXY": "http://198.51.100.80:3128"})
+        universe.zone["two.silent.test"] = at(manner=Manner.SILENT)
+
+        async def connect_and_tell(*arguments: Any) -> Any:
+            reached.append(True)
+            if len(reached) == 60:
+                serving.loop.call_from_thread(change)
+            return await connect_any(*arguments)
+
+        def ask_and_tell(stream: Any, dialogue: Any) -> Any:
+            asked.append(jar.generation)
+            return open_tunnel(stream, dialogue)
+
+        def change() -> None:
+            assert serving.gateway.change_policy(jar.id, policy(AFTER, generation=2)) == 100
+
+        monkeypatch.setattr(upstreamproxy, "connect_any", connect_and_tell)
+        monkeypatch.setattr(upstreamproxy, "open_tunnel", ask_and_tell)
+        with ExitStack() as stack:
+            serving = stack.enter_context(closing(Serving(universe, settings)))
+            sandbox, jar = stack.enter_context(serving.sandbox(BEFORE))
+            clients = [stack.enter_context(sandbox.connect("two.silent.test", 80)) for _ in range(100)]
+            eventually(lambda: len(jar.flows) == 100)
+            universe.zone["two.silent.test"] = at(addresses.PUBLIC, addresses.OTHER_PUBLIC)  # when it is asked again
+            assert all(Talk(client).is_cut() for client in clients)
+            serving.wait_until_idle(jar)
+            assert jar.generation == 2
+            assert asked.count(2) == 0
+            with directly(sandbox, "other.test") as control:
+                assert control.goes_on()
+            assert asked.count(2) == 1
 
 
 def test_a_closed_sandbox_is_closed_for_those_who_were_waiting(serving, universe):

@@ -9,6 +9,7 @@ import pytest
 
 from belljar.gateway.loop import Cancelled, Loop
 from belljar.gateway.streams import Stream
+from belljar.gateway.turns import Owner
 from tests.gateway.connections import connected
 from tests.gateway.driving import open_descriptors
 
@@ -206,6 +207,29 @@ class TestTasks:
         driver.settle()
         assert isinstance(task.error, Cancelled)
         assert crashes == []
+
+    def test_whoever_works_for_a_cancelled_task_does_nothing_more(self, driver):
+        steps = []
+
+        async def work() -> None:
+            while True:
+                steps.append(True)
+                await driver.loop.give_way()
+
+        async def employ() -> None:
+            worker = driver.loop.spawn(work())
+            try:
+                await driver.loop.join(worker)
+            finally:
+                worker.cancel()
+
+        with driver.loop.working_for(Owner()):
+            task = driver.start(employ())
+        driver.until(lambda: steps)
+        task.cancel()
+        before = len(steps)
+        driver.settle()
+        assert len(steps) == before
 
     def test_a_task_may_cancel_itself(self, driver):
         async def work() -> Any:

@@ -9,7 +9,8 @@ reached the server but, at most, a part of a line that no server can act on. The
 the same, if the server asks for one (`retrying`). HTTP in plain text goes on request by request (`http`); everything
 else is joined by a `Relay` and costs no coroutine any more.
 
-From the first "yes" on, the flow is among the sandbox's live flows, and a change of policy can cut it at any time.
+From the first "yes" on, the flow is among the sandbox's live flows, and a change of policy can cut it at any time: by
+its addresses, too, as soon as they are known, and so before the first of them is dialled.
 """
 
 from typing import Final
@@ -96,7 +97,7 @@ class _Carriage:
     async def _connect(self) -> Relay:
         door = self._door
         with door.jar.dialling(), door.loop.timeout(door.jar.limits.dial_seconds):
-            flow, upstream = await door.dialler.dial(door.jar, self._account.flow)
+            flow, upstream = await door.dialler.dial(door.jar, self._account.flow, self._account.update)
         relay = self._relay = Relay(door.loop, door.pipes, self._client, upstream)
         relay.on_end = lambda: self.end("closed")
         self._account.update(flow)  # by the policy of now: it may be another one than before the dial

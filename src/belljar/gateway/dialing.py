@@ -9,7 +9,7 @@ the host's own in between gets no byte. It is also asked where an upstream proxy
 """
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final, Literal
 
@@ -52,15 +52,18 @@ class Dialler:
         """Release what is held between dials."""
         self._routes.close()
 
-    async def dial(self, jar: Jar, flow: Flow) -> tuple[Flow, Stream]:
+    async def dial(self, jar: Jar, flow: Flow, on_settled: Callable[[Flow], None]) -> tuple[Flow, Stream]:
         """Return the flow with its addresses, and a connection to one of them. Raises DeniedError or OSError.
 
-        The flow has to be decided again before the connection is used: what it says is as new as the connection.
+        `on_settled` is told the addresses before one is dialled, and may raise DeniedError: a dial takes its time, and
+        a policy that denies one of them meanwhile has to end it. The flow has to be decided again before the connection
+        is used: what it says is as new as the connection.
         """
         port = flow.port
         if port is None:
             raise ValueError("a flow without a port cannot be dialled")
         flow = await self._settle(jar, flow)
+        on_settled(flow)
         if flow.name in HOST_NAMES:
             return flow, await connect_any(self._loop, _HOST_ADDRESSES, port)
         with _Timed(self._loop, jar, "dial"):

@@ -101,6 +101,11 @@ class Answering:
         verdict = self._jar.decide(question(host))
         return None if verdict.allowed else self._denied(query, transport, verdict)
 
+    def still_forwards(self, query: Query) -> bool:
+        """Tell whether a question that was to be forwarded still is, by the policy of this moment."""
+        host = query.name or query.service_host
+        return host is not None and self._is_forwarded(query) and self._jar.decide(question(host)).allowed
+
     def answered(self, query: Query, transport: Transport, result: DnsResult, reason: str | None = None) -> None:
         """Take note of an answer."""
         self._jar.observer.dns_answered(transport, _shown(query), type_name(query.qtype), result, reason)

@@ -6,12 +6,14 @@ All of a sandbox's DNS arrives here, whichever server it was sent to. A connecti
 complete questions; sending bytes without completing one wins no time, and neither does leaving answers unread.
 
 `Answering` knows the answers. What is to be forwarded (in allow-all only, and only where the gateway was given a way
-to do so) is waited for in a task of its own, of which there is a limited number.
+to do so) is waited for in a task of its own, of which there is a limited number. A change of policy ends the waiting
+for what it denies: nothing is asked again then, and whatever comes back is not passed on.
 """
 
 import socket
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from belljar.gateway.accepting import accept_for_ever
@@ -38,6 +40,10 @@ _READ_BYTES: Final = 2048  # whose questions are answered together
 _PAUSE_SECONDS: Final = 0.05
 
 
+class _DeniedMeanwhileError(Exception):
+    """A question that is being forwarded is denied by a new policy. Not an OSError: no other server is to be asked."""
+
+
 class DnsService:
     """Answers the DNS of one sandbox."""
 
@@ -49,6 +55,8 @@ class DnsService:
         self._listeners: list[socket.socket] = []
         self._connections: set[Task] = set()
         self._forwards: set[Task] = set()
+        self._asking: dict[Task, Query] = {}
+        """Who waits for the resolver outside, over UDP or TCP, and what was asked."""
 
     def serve(self, udp: Iterable[socket.socket], tcp: Iterable[socket.socket]) -> None:
         """Begin to answer on listeners, which stay the caller's."""
@@ -65,6 +73,21 @@ class DnsService:
             task.cancel()
         for listener in self._listeners:
             self._loop.unwatch(listener)
+
+    def policy_changed(self) -> Sequence[Callable[[], None]]:
+        """Return what ends the forwarding of the questions that the policy denies now, one by one.
+
+        That has to be called before anything else is done for the sandbox.
+        """
+        return [
+            partial(self._deny, task, query)
+            for task, query in self._asking.items()
+            if not self._answering.still_forwards(query)
+        ]
+
+    def _deny(self, task: Task, query: Query) -> None:
+        if self._asking.get(task) is query:
+            task.throw_now(_DeniedMeanwhileError())
 
     # UDP.
 
@@ -126,17 +149,27 @@ class DnsService:
     async def _answer_stream(self, client: Stream) -> None:
         frames = DnsFrames()
         while messages := await self._next_messages(client, frames):
-            replies = []
+            replies: list[bytes] = []
             for message in messages:
                 if isinstance(message, Refuse):
                     self._jar.observer.dns_refused("tcp", None, None, message.fault, message.detail)
                     return
-                if (reply := await self._reply_over_tcp(message)) is not None:
+                reply = self._reply_over_tcp(message)
+                if isinstance(reply, Query):
+                    # Nothing is kept while somebody outside is waited for: a new policy could deny it.
+                    await self._write(client, replies)
+                    reply = (await self._forwarded(reply, "tcp")).message()
+                    await self._write(client, [frame(reply)])
+                    replies = []
+                elif reply is not None:
                     replies.append(frame(reply))
                 if self._loop.clock() >= self._loop.slice_ends:
                     await self._loop.give_way()
-            with self._loop.timeout(IDLE_SECONDS):
-                await client.write(b"".join(replies))
+            await self._write(client, replies)
+
+    async def _write(self, client: Stream, replies: Sequence[bytes]) -> None:
+        with self._loop.timeout(IDLE_SECONDS):
+            await client.write(b"".join(replies))
 
     async def _next_messages(self, client: Stream, frames: DnsFrames) -> list[bytes | Refuse]:
         """Return what is complete next; nothing at the end of the stream."""
@@ -146,25 +179,35 @@ class DnsService:
                     return messages
         return []
 
-    async def _reply_over_tcp(self, message: bytes) -> bytes | None:
+    def _reply_over_tcp(self, message: bytes) -> bytes | Query | None:
+        """Return the reply to a message, or the question that is to be forwarded for it."""
         query = parse_query(message)
         if isinstance(query, RefusedQuery):
             return self._refuse(message, query, "tcp")
         answer = self._answering.answer(query, "tcp")
-        return (answer or await self._forwarded(query, "tcp")).message()
+        return answer.message() if answer is not None else query
 
     # Both.
 
     async def _forwarded(self, query: Query, transport: Transport) -> Answer:
-        if self._forward is None:
+        task = self._loop.current
+        if self._forward is None or task is None:
             raise RuntimeError("nothing is to be forwarded where nobody can")
-        try:
-            with self._loop.timeout(FORWARD_SECONDS):
-                answer = await self._forward(query)
-        except OSError:
-            return self._answering.failed(query, transport)
-        self._answering.answered(query, transport, "forwarded")
-        return answer
+        if self._answering.still_forwards(query):  # it was, but the policy may have changed before this task began
+            self._asking[task] = query
+            try:
+                with self._loop.timeout(FORWARD_SECONDS):
+                    answer = await self._forward(query)
+            except OSError:
+                return self._answering.failed(query, transport)
+            except _DeniedMeanwhileError:
+                pass
+            else:
+                self._answering.answered(query, transport, "forwarded")
+                return answer
+            finally:
+                del self._asking[task]
+        return self._answering.answer(query, transport) or self._answering.failed(query, transport)
 
     def _refuse(self, message: bytes, refused: RefusedQuery, transport: Transport) -> bytes | None:
         query = refused.query

@@ -2,7 +2,8 @@
 
 A sandbox can have thousands of flows, and to cut them takes a while. Others need not wait for that: it is done in the
 sandbox's own turns, flow by flow, and before anything else in them. So from the moment a policy has changed, or a
-sandbox is closed, not a byte moves any more that should not, whenever it is that the last flow is cut.
+sandbox is closed, the gateway reads and sends nothing more that it should not, whenever it is that the last flow is
+cut. What the kernel has in its buffers by then is still sent, until the flow is reset.
 """
 
 from collections.abc import Callable, Coroutine, Sequence
@@ -69,7 +70,7 @@ class Gateway:
             check_enforceable(policy, self._settings)
         served = self._served[sandbox]
         cuts = served.door.jar.change_policy(policy)
-        self._loop.call_first_for(served.owner, cuts)
+        self._loop.call_first_for(served.owner, [*cuts, *served.dns.policy_changed()])
         return len(cuts)
 
     def close(self, sandbox: str, on_closed: Callable[[], None] = lambda: None) -> None:
@@ -109,8 +110,8 @@ class _Served:
             (listeners.socks, proxies.handle_socks),
         ):
             self._tasks += (self._serve(listener, handle) for listener in group)
-        self._dns = DnsService(door.loop, door.jar, door.jar.wildcards, forward)
-        self._dns.serve(listeners.dns_udp, listeners.dns_tcp)
+        self.dns = DnsService(door.loop, door.jar, door.jar.wildcards, forward)
+        self.dns.serve(listeners.dns_udp, listeners.dns_tcp)
         self._udp = UdpService(door, Answers(listeners.udp_answers))
         self._udp.serve(listeners.udp)
 
@@ -122,7 +123,7 @@ class _Served:
         """Accept nothing more; return what ends the flows, one by one."""
         for task in self._tasks:
             task.cancel()
-        self._dns.close()
+        self.dns.close()
         self._udp.close()
         for listener in self._listeners:
             self.door.loop.unwatch(listener)

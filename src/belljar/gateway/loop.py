@@ -113,13 +113,16 @@ class Task:
         self.throw(Cancelled())
 
     def throw(self, error: BaseException) -> None:
-        """Raise an error in the task where it waits; one that has not begun never does."""
+        """Raise an error in the task where it waits, before anything else is done for its owner.
+
+        A task that has not begun never does. Whatever works for one that is to end must not get a turn before it ends.
+        """
         if not (self.done or self._has_begun):
             self._coroutine.close()  # the loop may never turn again, and Python complains of what was never begun
             self._finish(None, error)
         elif not self.done:
             self._stop_waiting()
-            self._loop.call_soon_for(self.owner, lambda: self.throw_now(error))
+            self._loop.call_first_for(self.owner, [lambda: self.throw_now(error)])
 
     def when_done(self, call: Callable[[], None]) -> Callable[[], None]:
         """Have something called at the end; return what calls that off."""
