@@ -146,10 +146,12 @@ class JobControl:
         if self._terminal is None:
             return
         callers = self._terminal.callers
-        number, self._waiting = self._job.stopped_by() or self._waiting, None
+        # Who waits is stopped, and would be seen so: as one that has stopped itself, for which all of us are stopped.
+        number = self._waiting or self._job.stopped_by()
         if callers.is_shared and number in (None, *WANTS_TERMINAL) and callers.hides_keys():
             self._waiting = number  # another program of the pipeline asks for a password
             return
+        self._waiting = None
         if number is None:
             if not callers.is_taken and callers.is_ours() and (not callers.is_shared or callers.has_line()):
                 self._go_on()
@@ -175,9 +177,10 @@ class JobControl:
 
     def _on_stop(self, *_: Any) -> None:
         """Stop the command, because we were told to stop."""
-        if self._terminal is not None:
+        if self._terminal is not None and self._waiting is None:
             self._job.signal_group(signal.SIGTSTP)  # once it is stopped, so are we
             return
+        self._waiting = None  # it will try to read again
         self._job.signal_group(signal.SIGSTOP)
         self._job.halt()
         _stop_ourselves(signal.SIGTSTP)

@@ -128,6 +128,35 @@ def test_in_a_pipeline_keys_are_for_whoever_reads_them(cli, belljar):
         assert AS_IT_WAS in user.finish(COOKED)
 
 
+ASKS = """python3 -c "import getpass; print('read', len(getpass.getpass('Pass' + 'word: ')))\""""
+
+
+@pytest.mark.parametrize("suspended", [False, True])
+def test_who_reads_keys_in_a_pipeline_waits_while_a_password_is_asked_for(cli, belljar, suspended):
+    """If all were stopped instead, the shell would be back, and show what is typed."""
+    reads = "while ! test -e asked; do sleep 0.05; done; touch tries; read line </dev/tty; echo got $line >&2"
+    with window(cli) as user:
+        user.run(f"{belljar} -- sh -c '{reads}' | {ASKS}")
+        user.expect("Password: ")
+        (cli.workdir / "asked").touch()
+        given_up = time.monotonic() + PATIENCE
+        while not (cli.workdir / "tries").exists():
+            assert time.monotonic() < given_up
+        time.sleep(1)  # many looks at a command that is stopped
+        if suspended:
+            user.type(CTRL_Z)
+            user.expect("Stopped")
+            user.expect(PROMPT)
+            user.run("fg")
+            time.sleep(1)
+        user.type("secret\r")
+        assert "secret" not in user.expect("read 6\r\n")
+        user.type("hello\r")
+        user.expect("got hello\r\n")
+        user.expect(PROMPT)
+        assert AS_IT_WAS in user.finish(COOKED)
+
+
 def test_suspend_and_resume(cli, belljar):
     with window(cli) as user:
         user.run(f"""{belljar} -- sh -c 'echo it is up; read line; echo "got $line"; exit 7'""")
