@@ -341,6 +341,44 @@ def test_who_types_ctrl_c_three_times_ends_what_ignores_it(cli, belljar):
         user.expect(PROMPT)
 
 
+LEAVES = """
+import os, signal, sys, time
+for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTTOU):
+    signal.signal(number, signal.SIG_IGN)
+told, tell = os.pipe()
+if (child := os.fork()) == 0:
+    os.read(told, 1)
+    os.kill(0 if sys.argv[1] == "kills" else os.getpid(), signal.SIGKILL)
+os.setpgid(0, 0)
+os.tcsetpgrp(0, os.getpgrp())
+os.write(tell, b"x")
+os.waitpid(child, 0)
+time.sleep(0.5)
+print("it is " + "up", flush=True)
+while True:
+    time.sleep(0.01)
+"""
+"""Has a process group of its own, and kills the one that it was in, or not."""
+
+
+@pytest.mark.parametrize("how", ["leaves", "kills"])
+def test_who_kills_its_old_process_group_is_stopped_and_ended_by_keys_all_the_same(cli, belljar, how):
+    (cli.workdir / "leaves").write_text(LEAVES)
+    with window(cli) as user:
+        user.run(f"{belljar} -- python3 leaves {how}")
+        user.expect("it is up\r\n")
+        user.type(CTRL_Z)
+        user.expect("Stopped")
+        user.expect(PROMPT)
+        user.run("fg")
+        time.sleep(0.5)
+        user.type(CTRL_C * 3)
+        user.expect("Ctrl-C was typed three times")
+        user.expect(PROMPT)
+        assert "code 137" in user.finish("echo code $?")
+        assert AS_IT_WAS in user.finish(COOKED)
+
+
 @pytest.mark.parametrize("how", ["joined", "in a pipeline", "in the background", "alone"])
 def test_closing_the_window_ends_everything(cli, belljar, how):
     script = "trap '' HUP; exec 5>lifeline; echo held >&5; sleep 1000; sleep 1000"
