@@ -34,6 +34,9 @@ _SECONDS_BETWEEN_LOOKS: Final = 0.1
 _SECONDS_TO_END: Final = 3.0
 """For a command that is told that its terminal is gone."""
 
+_NOBODY: Final = 0
+"""The process group that has a terminal whose session has lost its leader: Ctrl-C interrupts nobody there."""
+
 _STANDARD_ERROR: Final = 2
 _ENDED_BY_KEY: Final = b"\r\nbelljar: Ctrl-C was typed three times, and the command went on; everything is ended\r\n"
 
@@ -136,7 +139,7 @@ class JobControl:
         self._loop.call_later(_SECONDS_TO_END, self._job.kill)
 
     def _insist(self, group: int | None) -> None:
-        if group == self._job.group():  # a shell's job is the shell's
+        if group in (_NOBODY, self._job.group()):  # a shell's job is the shell's
             os.write(_STANDARD_ERROR, _ENDED_BY_KEY)
             self._job.kill()
 

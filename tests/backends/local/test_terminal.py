@@ -4,6 +4,7 @@ import os
 import select
 import shlex
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -377,6 +378,34 @@ def test_who_kills_its_old_process_group_is_stopped_and_ended_by_keys_all_the_sa
         user.expect(PROMPT)
         assert "code 137" in user.finish("echo code $?")
         assert AS_IT_WAS in user.finish(COOKED)
+
+
+def test_ctrl_c_ends_a_command_whose_session_has_lost_its_leader(cli, belljar):
+    """The kernel can want its memory, say. Then no process group has the terminal."""
+    marker = f"marker-{os.getpid()}-{cli.workdir.name}"
+    with window(cli) as user:
+        user.run(f"{belljar} -- sh -c 'trap \"\" HUP; echo it is up; while :; do sleep 0.05; done' {marker}")
+        user.expect("it is up\r\n")
+        [leader] = leaders_of(marker)
+        os.kill(leader, signal.SIGKILL)
+        time.sleep(0.5)
+        user.type(CTRL_C * 3)
+        user.expect("Ctrl-C was typed three times")
+        user.expect(PROMPT)
+        assert "code 137" in user.finish("echo code $?")
+        assert AS_IT_WAS in user.finish(COOKED)
+
+
+def leaders_of(marker: str) -> list[int]:
+    """Return the processes that lead a session with a terminal, and have a word among their arguments."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            _, _, _, session, terminal, *_ = (process / "stat").read_text().rpartition(")")[2].split()
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            if marker.encode() in words and session == process.name and terminal != "0":
+                found.append(int(process.name))
+    return found
 
 
 @pytest.mark.parametrize("how", ["joined", "in a pipeline", "in the background", "alone"])
