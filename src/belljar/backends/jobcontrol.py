@@ -34,6 +34,9 @@ _SECONDS_BETWEEN_LOOKS: Final = 0.1
 _SECONDS_TO_END: Final = 3.0
 """For a command that is told that its terminal is gone."""
 
+_NOBODY: Final = 0
+"""The process group that has a terminal whose session has lost its leader: Ctrl-C interrupts nobody there."""
+
 _STANDARD_ERROR: Final = 2
 _ENDED_BY_KEY: Final = b"\r\nbelljar: Ctrl-C was typed three times, and the command went on; everything is ended\r\n"
 
@@ -136,7 +139,7 @@ class JobControl:
         self._loop.call_later(_SECONDS_TO_END, self._job.kill)
 
     def _insist(self, group: int | None) -> None:
-        if group == self._job.group():  # a shell's job is the shell's
+        if group in (_NOBODY, self._job.group()):  # a shell's job is the shell's
             os.write(_STANDARD_ERROR, _ENDED_BY_KEY)
             self._job.kill()
 
@@ -146,10 +149,12 @@ class JobControl:
         if self._terminal is None:
             return
         callers = self._terminal.callers
-        number, self._waiting = self._job.stopped_by() or self._waiting, None
+        # Who waits is stopped, and would be seen so: as one that has stopped itself, for which all of us are stopped.
+        number = self._waiting or self._job.stopped_by()
         if callers.is_shared and number in (None, *WANTS_TERMINAL) and callers.hides_keys():
             self._waiting = number  # another program of the pipeline asks for a password
             return
+        self._waiting = None
         if number is None:
             if not callers.is_taken and callers.is_ours() and (not callers.is_shared or callers.has_line()):
                 self._go_on()
@@ -175,9 +180,10 @@ class JobControl:
 
     def _on_stop(self, *_: Any) -> None:
         """Stop the command, because we were told to stop."""
-        if self._terminal is not None:
+        if self._terminal is not None and self._waiting is None:
             self._job.signal_group(signal.SIGTSTP)  # once it is stopped, so are we
             return
+        self._waiting = None  # it will try to read again
         self._job.signal_group(signal.SIGSTOP)
         self._job.halt()
         _stop_ourselves(signal.SIGTSTP)

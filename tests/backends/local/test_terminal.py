@@ -4,6 +4,7 @@ import os
 import select
 import shlex
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -124,6 +125,35 @@ def test_in_a_pipeline_keys_are_for_whoever_reads_them(cli, belljar):
         user.expect("it is up\r\n")
         user.type("three\r")
         user.expect("got three\r\n")
+        user.expect(PROMPT)
+        assert AS_IT_WAS in user.finish(COOKED)
+
+
+ASKS = """python3 -c "import getpass; print('read', len(getpass.getpass('Pass' + 'word: ')))\""""
+
+
+@pytest.mark.parametrize("suspended", [False, True])
+def test_who_reads_keys_in_a_pipeline_waits_while_a_password_is_asked_for(cli, belljar, suspended):
+    """If all were stopped instead, the shell would be back, and show what is typed."""
+    reads = "while ! test -e asked; do sleep 0.05; done; touch tries; read line </dev/tty; echo got $line >&2"
+    with window(cli) as user:
+        user.run(f"{belljar} -- sh -c '{reads}' | {ASKS}")
+        user.expect("Password: ")
+        (cli.workdir / "asked").touch()
+        given_up = time.monotonic() + PATIENCE
+        while not (cli.workdir / "tries").exists():
+            assert time.monotonic() < given_up
+        time.sleep(1)  # many looks at a command that is stopped
+        if suspended:
+            user.type(CTRL_Z)
+            user.expect("Stopped")
+            user.expect(PROMPT)
+            user.run("fg")
+            time.sleep(1)
+        user.type("secret\r")
+        assert "secret" not in user.expect("read 6\r\n")
+        user.type("hello\r")
+        user.expect("got hello\r\n")
         user.expect(PROMPT)
         assert AS_IT_WAS in user.finish(COOKED)
 
@@ -310,6 +340,72 @@ def test_who_types_ctrl_c_three_times_ends_what_ignores_it(cli, belljar):
         user.expect("it goes on\r\n")
         user.type(CTRL_C)
         user.expect(PROMPT)
+
+
+LEAVES = """
+import os, signal, sys, time
+for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTTOU):
+    signal.signal(number, signal.SIG_IGN)
+told, tell = os.pipe()
+if (child := os.fork()) == 0:
+    os.read(told, 1)
+    os.kill(0 if sys.argv[1] == "kills" else os.getpid(), signal.SIGKILL)
+os.setpgid(0, 0)
+os.tcsetpgrp(0, os.getpgrp())
+os.write(tell, b"x")
+os.waitpid(child, 0)
+time.sleep(0.5)
+print("it is " + "up", flush=True)
+while True:
+    time.sleep(0.01)
+"""
+"""Has a process group of its own, and kills the one that it was in, or not."""
+
+
+@pytest.mark.parametrize("how", ["leaves", "kills"])
+def test_who_kills_its_old_process_group_is_stopped_and_ended_by_keys_all_the_same(cli, belljar, how):
+    (cli.workdir / "leaves").write_text(LEAVES)
+    with window(cli) as user:
+        user.run(f"{belljar} -- python3 leaves {how}")
+        user.expect("it is up\r\n")
+        user.type(CTRL_Z)
+        user.expect("Stopped")
+        user.expect(PROMPT)
+        user.run("fg")
+        time.sleep(0.5)
+        user.type(CTRL_C * 3)
+        user.expect("Ctrl-C was typed three times")
+        user.expect(PROMPT)
+        assert "code 137" in user.finish("echo code $?")
+        assert AS_IT_WAS in user.finish(COOKED)
+
+
+def test_ctrl_c_ends_a_command_whose_session_has_lost_its_leader(cli, belljar):
+    """The kernel can want its memory, say. Then no process group has the terminal."""
+    marker = f"marker-{os.getpid()}-{cli.workdir.name}"
+    with window(cli) as user:
+        user.run(f"{belljar} -- sh -c 'trap \"\" HUP; echo it is up; while :; do sleep 0.05; done' {marker}")
+        user.expect("it is up\r\n")
+        [leader] = leaders_of(marker)
+        os.kill(leader, signal.SIGKILL)
+        time.sleep(0.5)
+        user.type(CTRL_C * 3)
+        user.expect("Ctrl-C was typed three times")
+        user.expect(PROMPT)
+        assert "code 137" in user.finish("echo code $?")
+        assert AS_IT_WAS in user.finish(COOKED)
+
+
+def leaders_of(marker: str) -> list[int]:
+    """Return the processes that lead a session with a terminal, and have a word among their arguments."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            _, _, _, session, terminal, *_ = (process / "stat").read_text().rpartition(")")[2].split()
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            if marker.encode() in words and session == process.name and terminal != "0":
+                found.append(int(process.name))
+    return found
 
 
 @pytest.mark.parametrize("how", ["joined", "in a pipeline", "in the background", "alone"])

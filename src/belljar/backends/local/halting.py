@@ -8,30 +8,43 @@ import fcntl
 import os
 import signal
 from contextlib import suppress
-from typing import Final
+from typing import Final, NoReturn
 
 from belljar.linux.namespaces import CLONE_NEWPID, CLONE_NEWUSER, setns
 
 _NS_GET_USERNS: Final = 0xB701
 
 
-def send_all(outer: int, number: int, *, is_stand_in: bool) -> None:
-    """Send a signal to all that is inside; `outer` is the first process of the namespace around the sandbox's."""
+def send_all(outer: int, number: int, *, is_stand_in: bool) -> bool:
+    """Send a signal to all that is inside; `outer` is the first process of the namespace around the sandbox's.
+
+    Return whether that was done: it takes processes, and the user may have no more of them.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # our handlers are not for the children
-    child = os.fork()
-    if child == 0:
-        try:
-            with suppress(OSError):  # the sandbox has just ended
-                _enter(outer, is_stand_in=is_stand_in)
-                sender = os.fork()
-                if sender == 0:
-                    os.kill(-1, number)
-                else:
-                    os.waitpid(sender, 0)
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    try:
+        child = os.fork()
+        if child == 0:
+            _send_from_around(outer, number, is_stand_in=is_stand_in)
+        return os.waitpid(child, 0)[1] == 0
+    except OSError:
+        return False
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _send_from_around(outer: int, number: int, *, is_stand_in: bool) -> NoReturn:
+    failed = 1
+    try:
+        with suppress(OSError):  # the sandbox has just ended
+            _enter(outer, is_stand_in=is_stand_in)
+            sender = os.fork()
+            if sender == 0:
+                os.kill(-1, number)
+            else:
+                os.waitpid(sender, 0)
+            failed = 0
+    finally:
+        os._exit(failed)
 
 
 def _enter(outer: int, *, is_stand_in: bool) -> None:

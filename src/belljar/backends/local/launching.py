@@ -134,7 +134,7 @@ class Launched:
         return self._job.stopped_by(self._command()) if self._job is not None else None
 
     def halt(self) -> None:
-        """Stop everything inside."""
+        """Stop everything inside, if there is a process left to do it: the command itself was stopped without."""
         self._is_halted = True
         self._send_all(signal.SIGSTOP)
 
@@ -143,8 +143,7 @@ class Launched:
         if self._job is not None:
             self._job.resume(self._command(), foreground=foreground)
         if self._is_halted:
-            self._is_halted = False
-            self._send_all(signal.SIGCONT)
+            self._is_halted = not self._send_all(signal.SIGCONT)
 
     def processes(self) -> tuple[int, int]:
         """Return bubblewrap's own process, whose end is the end of all, and the first one inside. It was told to go."""
@@ -174,11 +173,10 @@ class Launched:
             self._job.close()
             self._job = None
 
-    def _send_all(self, number: int) -> None:
+    def _send_all(self, number: int) -> bool:
         from belljar.backends.local.halting import send_all  # noqa: PLC0415 - hardly any command is ever stopped
 
-        if not self._has_ended:
-            send_all(self._process, number, is_stand_in=self._plan.identity.is_stand_in)
+        return self._has_ended or send_all(self._process, number, is_stand_in=self._plan.identity.is_stand_in)
 
     def _command(self) -> int | None:
         """Return the command's process."""

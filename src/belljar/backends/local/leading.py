@@ -11,6 +11,10 @@ signal the terminal stops it with, the canary is stopped by it as well, and the 
 Both are outside of the sandbox's own PID namespace: nothing in it can see them. The leader's part is to tell the
 command line which signal has stopped the group, and to do what it is asked: continue the group, with the terminal or
 without. A command that stops nobody but itself is not seen here, but by the command line, which looks at it.
+
+Whoever is in the canary's group can kill it. The leader stays all the same, for as long as bubblewrap does: were it
+gone, the command would have no terminal, and Ctrl-C would be nobody's. By then the command is dead, or has left for a
+group of its own, which the terminal stops without a canary: the first process inside is in the old one.
 """
 
 import os
@@ -42,7 +46,7 @@ def lead(group: int, terminal: int, command: socket.socket, channel: socket.sock
             os.tcsetpgrp(0, group)
         command.send(b"\0")
         command.close()
-        _obey(job, canary, channel, changed)
+        _obey(job, canary, channel, changed, os.pidfd_open(group))
     finally:
         os._exit(0)
 
@@ -78,18 +82,18 @@ def _start_canary(group: int) -> int:
     return canary
 
 
-def _obey(job: Job, canary: int, channel: socket.socket, changed: int) -> None:
+def _obey(job: Job, canary: int, channel: socket.socket, changed: int, sandbox: int) -> None:
     poll = select.poll()
+    poll.register(sandbox, select.POLLIN)
     poll.register(changed, select.POLLIN)
     poll.register(channel, select.POLLIN)
     while True:
         for ready, _ in poll.poll():
+            if ready == sandbox:
+                return
             if ready == changed:
                 os.read(changed, 4096)
-                number = _stop_of(canary)
-                if number is None:
-                    return
-                if number:
+                if number := _stop_of(canary):
                     channel.send(bytes([number]))
             elif word := channel.recv(1):
                 _stop_of(canary)  # that is what it is continued from
@@ -100,11 +104,9 @@ def _obey(job: Job, canary: int, channel: socket.socket, changed: int) -> None:
 
 
 def _stop_of(canary: int) -> int | None:
-    """Return the signal that has stopped the canary since we last asked: 0 if none has, and None if it has ended."""
+    """Return the signal that has stopped the canary since we last asked; None if none has, or it has ended."""
     try:
         changed, status = os.waitpid(canary, os.WNOHANG | os.WUNTRACED)
     except ChildProcessError:
         return None
-    if changed == 0:
-        return 0
-    return os.WSTOPSIG(status) if os.WIFSTOPPED(status) else None
+    return os.WSTOPSIG(status) if changed and os.WIFSTOPPED(status) else None
