@@ -114,7 +114,7 @@ class Maker:
         container, pid = found["Id"], found["State"]["Pid"]
         with suppress(PermissionError):
             if is_here(container, pid):
-                return Path(f"/proc/{pid}/mountinfo").read_text()
+                return mounted.told(Path(f"/proc/{pid}/mountinfo"))
         toolbox = self._inside.toolbox(sandbox)
         command = Command(tuple(toolbox.inside(toolbox.shell, "-c", _TELL_MOUNTS)), workdir=Path("/"))
         return self._inside.hear(sandbox, found, command).decode(errors="surrogateescape")
