@@ -189,6 +189,11 @@ class TestMounts:
         (owner.place / "work/link").symlink_to(owner.place / "elsewhere")
         return owner.place / "work"
 
+    @pytest.fixture
+    def workdir_of_git(self, podman):
+        (podman.place / "work/.git/hooks").mkdir(parents=True)
+        return podman.place / "work"
+
     def test_a_directory_that_becomes_a_link(self, owner, workdir, monkeypatch):
         if owner.engine.kind == "podman":  # looked at from inside, as everybody has to who is not root
             monkeypatch.setattr(making, "is_here", lambda *_: False)
@@ -232,6 +237,19 @@ class TestMounts:
         said = owner.run("for file in .git/hooks/new .git/config policy.yaml; do echo evil >$file; done; echo >new")
         assert said.count("Read-only file system") == 3
         assert (workdir / "new").exists()
+
+    def test_an_image_that_tells_of_mounts_itself(self, podman, workdir_of_git, monkeypatch):
+        """Who may not look at a container's processes has a program of ours look, inside; crun mounts over anything."""
+        monkeypatch.setattr(making, "is_here", lambda *_: False)
+        podman.create(workdir=workdir_of_git)
+        real = podman.run("cat /proc/self/mountinfo").splitlines()
+        podman.backend.destroy(JAR)
+        fake = "".join(f"{line}\n" for line in real if "/.belljar-" not in line)
+        files = {**busybox(), "proc/self/mountinfo": File(fake.encode()), "s/1/2": Link("/")}
+        files["proc/self/setgroups"] = File(b"allow\n")  # crun wants to see it
+        make_image(podman.engine, ODD, files, {"Volumes": {"/s/1/2/proc": {}}})
+        with pytest.raises(MachineError, match="a volume over /proc"):
+            podman.create(ODD, workdir=workdir_of_git)
 
     def test_a_link_of_the_image_on_the_way(self, owner):
         """It is refused for what can be written to; a program to read may be behind that of /bin."""

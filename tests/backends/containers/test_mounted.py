@@ -14,6 +14,8 @@ WANTED = [
     Mount("8:1", HOOKS, HOOKS, is_writable=False),
     Mount("8:1", CONFIG, CONFIG, is_writable=False),
 ]
+SECRET = "/.secret"
+OURS = f"12 10 8:1 /toolbox {SECRET} ro - ext4 /dev/sda1 rw"
 ROOT = "10 1 0:40 / / rw - overlay overlay rw,lowerdir=/x"
 WORK = "20 10 8:1 /srv/work /srv/work rw - ext4 /dev/sda1 rw"
 GIT = "21 20 8:1 /srv/work/.git /srv/work/.git rw - ext4 /dev/sda1 rw"
@@ -25,7 +27,7 @@ TMP = "11 10 0:41 / /tmp rw - tmpfs tmpfs rw"
 
 
 def check(*lines: str, wanted: list[Mount] = WANTED) -> None:
-    mounted.check("".join(f"{line}\n" for line in lines), wanted, MEMORY)
+    mounted.check("".join(f"{line}\n" for line in (OURS, *lines)), wanted, MEMORY, SECRET)
 
 
 def volume(number: int, parent: int, place: str, options: str = "rw") -> str:
@@ -112,6 +114,12 @@ ELSEWHERE = [line.replace("21 8:1", "10 8:1").replace(f" {place} ro", f" /L{plac
 def test_what_is_not_meant_is_noticed(lines, culprit):
     with pytest.raises(MachineError, match=culprit):
         check(ROOT, TMP, *lines)
+
+
+@pytest.mark.parametrize("text", ["", "fake\n", "\n".join([ROOT, WORK, GIT, *KEPT])])
+def test_what_does_not_tell_of_a_secret_is_not_believed(text):
+    with pytest.raises(MachineError, match=r"a volume over /proc.*take another image"):
+        mounted.check(text, WANTED, MEMORY, SECRET)
 
 
 def test_what_a_terminal_would_obey_is_not_told_as_it_is():

@@ -106,7 +106,7 @@ class Maker:
         """Look at what a container was given of the host, unless that was done since it has started."""
         record, began = self._records.read(sandbox), str(found["State"]["StartedAt"])
         if record.mounts and record.began != began:
-            mounted.check(self._mounts(sandbox, found), record.mounts, MEMORY)
+            mounted.check(self._mounts(sandbox, found), record.mounts, MEMORY, record.toolbox)
             self._records.write(sandbox, replace(record, began=began))
 
     def _mounts(self, sandbox: str, found: Any) -> str:

@@ -77,13 +77,19 @@ def meant(binds: Iterable[Bind]) -> list[Mount]:
     return [_meant(bind, ours) for bind in binds]
 
 
-def check(information: str, wanted: Sequence[Mount], others: Iterable[str]) -> None:
+def check(information: str, wanted: Sequence[Mount], others: Iterable[str], secret: str) -> None:
     """Make sure that a container has these mounts where they are meant to be, one on the other.
 
-    But at some places, there must be nothing writable below what is read-only.
+    But at some places, there must be nothing writable below what is read-only. Something is mounted at a secret place:
+    a file of the image's, on a volume over /proc, which crun allows, cannot tell of that.
 
     Raises MachineError.
     """
+    if f" {secret} " not in information:
+        raise MachineError(
+            "the container does not tell what is mounted in it: the image has a volume over /proc, or a part of it; "
+            "take another image"
+        )
     found = read(information)
     _check_all_there(found, wanted)
     _check_all_there([mount for mount in found if not mount.is_writable], [m for m in wanted if not m.is_writable])
