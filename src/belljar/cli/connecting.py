@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from belljar.errors import printable
+
 if TYPE_CHECKING:
     from belljar.client import Client, Sandbox
 
@@ -37,11 +39,6 @@ def find_sandbox(client: "Client", name: str) -> "Sandbox":
     except NotFoundError:
         names = [sandbox.id for sandbox in client.sandboxes()]
         raise NotFoundError(f'there is no sandbox "{printable(name)}"; {_advice(name, names)}') from None
-
-
-def printable(text: str) -> str:
-    """Return a text without what a terminal would obey: a sandbox has a say in names and labels."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def _advice(name: str, names: list[str]) -> str:

@@ -9,7 +9,7 @@ import click
 
 from belljar.cli.amounts import Seconds
 from belljar.cli.connecting import connect, find_sandbox, server_option
-from belljar.errors import BelljarError
+from belljar.errors import BelljarError, message
 
 if TYPE_CHECKING:
     from belljar.client import ExecOptions
@@ -33,7 +33,7 @@ def execute(sandbox: str, command: tuple[str, ...], server: str | None, **option
     try:
         code = _run(server, sandbox, command, _options(**options))
     except BelljarError as error:
-        click.echo(f"belljar: {error}", err=True)
+        click.echo(f"belljar: {message(error)}", err=True)
         code = EXIT_FAILED
     sys.exit(code)
 

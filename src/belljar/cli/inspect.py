@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from belljar.cli.connecting import connect, find_sandbox, printable, server_option
+from belljar.cli.connecting import connect, find_sandbox, server_option
 from belljar.cli.tables import print_table
+from belljar.errors import printable
 
 if TYPE_CHECKING:
     from belljar.client import Layer

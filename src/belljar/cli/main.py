@@ -11,7 +11,7 @@ import click
 
 from belljar import __version__
 from belljar.cli.lazy import LazyGroup, Subcommand
-from belljar.errors import BelljarError
+from belljar.errors import BelljarError, message
 
 EXIT_ERROR = 2
 _STANDARD_ERROR = 2
@@ -71,7 +71,7 @@ def _run() -> None:
         error.show()
         sys.exit(error.exit_code)
     except BelljarError as error:
-        click.echo(f"belljar: {error}", err=True)
+        click.echo(f"belljar: {message(error)}", err=True)
         sys.exit(EXIT_ERROR)
     except Exception as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -10,9 +10,10 @@ import click
 
 from belljar.cli.amending import Amendment, allowing, denying, is_address
 from belljar.cli.amounts import Seconds
-from belljar.cli.connecting import connect, find_sandbox, printable, server_option
+from belljar.cli.connecting import connect, find_sandbox, server_option
 from belljar.cli.policyfiles import load_document
 from belljar.cli.tables import print_table
+from belljar.errors import printable
 from belljar.policy import Syntax, policy_from, render
 from belljar.policy.reading import Reading
 from belljar.policy.render import to_data

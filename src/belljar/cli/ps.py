@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from belljar.cli.amounts import written_seconds
-from belljar.cli.connecting import connect, printable, server_option
+from belljar.cli.connecting import connect, server_option
 from belljar.cli.tables import print_table
-from belljar.errors import BelljarError
+from belljar.errors import BelljarError, printable
 
 if TYPE_CHECKING:
     from belljar.client import SandboxState

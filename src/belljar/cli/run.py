@@ -19,7 +19,7 @@ from belljar.cli import summary
 from belljar.cli.amounts import Bytes, Seconds
 from belljar.cli.learning import learned
 from belljar.cli.runpolicy import PolicyOptions, policy_of
-from belljar.errors import BelljarError
+from belljar.errors import BelljarError, message
 from belljar.linux.links import links_on
 from belljar.policy import Mode
 from belljar.sandbox.changes import Changes, changed_places, runnable_changes
@@ -148,9 +148,9 @@ def _run(command: tuple[str, ...], options: dict[str, Any], *, after_entrypoint:
     try:
         return _Run(command, options, after_entrypoint=after_entrypoint).run()
     except BelljarError as error:
-        click.echo(f"belljar: {error}", err=True)
+        click.echo(f"belljar: {message(error)}", err=True)
     except (OSError, RuntimeError) as error:
-        click.echo(f"belljar: the sandbox could not be made: {error}", err=True)
+        click.echo(f"belljar: the sandbox could not be made: {message(error)}", err=True)
     return EXIT_FAILED
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from belljar.cli.connecting import printable
+from belljar.errors import printable
 
 if TYPE_CHECKING:
     from belljar.client import Denial, Event

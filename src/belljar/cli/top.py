@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from belljar.cli.amounts import written_bytes, written_seconds
-from belljar.cli.connecting import connect, printable, server_option
+from belljar.cli.connecting import connect, server_option
 from belljar.cli.screen import Line, Screen
 from belljar.cli.telling import why
-from belljar.errors import BelljarError
+from belljar.errors import BelljarError, printable
 
 if TYPE_CHECKING:
     from belljar.client import Client, Denial, Flow, SandboxState

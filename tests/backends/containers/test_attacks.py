@@ -159,6 +159,23 @@ class TestImages:
         docker.create(ODD)
         assert docker.run("id -u; pwd").split() == ["1000", "/workspace"]
 
+    @pytest.mark.parametrize("number", ["9" * 5000, "4294967295"])
+    def test_a_user_whose_number_is_none(self, docker, number):
+        for line in (f"agent:x:{number}:1000::/:/bin/sh\n", f"agent:x:1000:{number}::/:/bin/sh\n"):
+            files = {**busybox(), "etc/passwd": File(line.encode())}
+            make_image(docker.engine, ODD, files, {"User": "agent"})
+            with pytest.raises(WantedError, match=f"runs as agent, and says .* {number[:10]}.*mend its /etc/passwd"):
+                docker.create(ODD)
+
+    def test_a_list_of_users_behind_a_name_that_is_no_text(self, docker):
+        files = {**busybox(), "etc/passwd": Link("/no\udcfftext")}
+        make_image(docker.engine, ODD, files, {"User": "1000"})
+        docker.create(ODD)
+        make_image(docker.engine, ODD, files, {"User": "agent"})
+        docker.backend.destroy(JAR)
+        with pytest.raises(MachineError, match="agent"):
+            docker.create(ODD)
+
 
 class TestMounts:
     """An engine follows a path later than we look at it, and an agent in another sandbox may be quicker."""
@@ -171,6 +188,11 @@ class TestMounts:
         (owner.place / "elsewhere/config").write_text("secret")
         (owner.place / "work/link").symlink_to(owner.place / "elsewhere")
         return owner.place / "work"
+
+    @pytest.fixture
+    def workdir_of_git(self, podman):
+        (podman.place / "work/.git/hooks").mkdir(parents=True)
+        return podman.place / "work"
 
     def test_a_directory_that_becomes_a_link(self, owner, workdir, monkeypatch):
         if owner.engine.kind == "podman":  # looked at from inside, as everybody has to who is not root
@@ -192,6 +214,59 @@ class TestMounts:
         monkeypatch.setattr(Maker, "_create", swap_and_create)
         with pytest.raises(MachineError, match=r"something else in place of .*/\.git"):
             owner.create(ODD, workdir=workdir)
+
+    def test_an_image_that_has_a_path_mean_something_else_meanwhile(self, owner):
+        """What is mounted first is behind links, and a volume takes them away before what is protected is mounted."""
+        workdir, policy = owner.place / "of/some/work", owner.place / "of/some/work/policy.yaml"
+        (workdir / ".git/hooks").mkdir(parents=True)
+        (workdir / ".git/config").touch()
+        policy.touch()
+        up = "/proc/self/root" if owner.engine.kind == "docker" else "/"  # crun notices the former
+        deep = "/".join("s1234567"[: len(workdir.parts) - 2])
+        links: Files = {"var": Link("/L/k"), "L/k": Link("/X0"), deep: Link(up), "X0": Directory(), "proc": Directory()}
+        make_image(owner.engine, ODD, {**busybox(), **links}, {"Volumes": {f"/{deep}/L": {}}})
+        before = owner.containers()
+        with pytest.raises(
+            MachineError, match=f"{workdir} is not what was meant inside: it is at /.*; take another image"
+        ):
+            owner.create(ODD, workdir=workdir, keep=(policy,))
+        assert owner.containers() == before
+        assert owner.backend.sandboxes() == []
+        make_image(owner.engine, ODD, busybox(), {"Volumes": {f"/{deep}/L": {}}})
+        owner.create(ODD, workdir=workdir, keep=(policy,))
+        said = owner.run("for file in .git/hooks/new .git/config policy.yaml; do echo evil >$file; done; echo >new")
+        assert said.count("Read-only file system") == 3
+        assert (workdir / "new").exists()
+
+    def test_an_image_that_tells_of_mounts_itself(self, podman, workdir_of_git, monkeypatch):
+        """Who may not look at a container's processes has a program of ours look, inside; crun mounts over anything."""
+        monkeypatch.setattr(making, "is_here", lambda *_: False)
+        podman.create(workdir=workdir_of_git)
+        real = podman.run("cat /proc/self/mountinfo").splitlines()
+        podman.backend.destroy(JAR)
+        fake = "".join(f"{line}\n" for line in real if "/.belljar-" not in line)
+        files = {**busybox(), "proc/self/mountinfo": File(fake.encode()), "s/1/2": Link("/")}
+        files["proc/self/setgroups"] = File(b"allow\n")  # crun wants to see it
+        make_image(podman.engine, ODD, files, {"Volumes": {"/s/1/2/proc": {}}})
+        with pytest.raises(MachineError, match="a volume over /proc"):
+            podman.create(ODD, workdir=workdir_of_git)
+
+    def test_a_link_of_the_image_on_the_way(self, owner):
+        """It is refused for what can be written to; a program to read may be behind that of /bin."""
+        (owner.place / "shown").mkdir()
+        make_image(owner.engine, ODD, {**busybox(), "usr/lib": Directory(), "lib": Link("usr/lib")})
+        owner.create(ODD, binds=(Bind(owner.place / "shown", Path("/lib/shown"), writable=False),))
+        assert "Read-only" in owner.run("touch /usr/lib/shown/new")
+        owner.backend.destroy(JAR)
+        with pytest.raises(MachineError, match="/lib/shown is not what was meant inside: it is at /usr/lib/shown"):
+            owner.create(ODD, binds=(Bind(owner.place / "shown", Path("/lib/shown"), writable=True),))
+
+    @pytest.mark.parametrize("name", ["a\x0bb", "a\u2028b", "a\rb"])
+    def test_a_volume_whose_name_looks_like_two_lines(self, docker, name):
+        (docker.place / "work").mkdir()
+        make_image(docker.engine, ODD, busybox(), {"Volumes": {f"/{name}": {}}})
+        docker.create(ODD, workdir=docker.place / "work")
+        assert docker.run("touch new && ls") == "new\n"
 
     def test_another_file_system_below_what_is_read_only(self, docker):
         shown, below = docker.place / "shown", docker.place / "shown/below"

@@ -186,6 +186,19 @@ class TestOddImages:
             make(FILES)
 
     @on_docker
+    def test_say_nothing_that_a_terminal_would_obey(self, make, monkeypatch):
+        evil, escaped = "evil\x1b]0;owned\x07", r"evil\x1b]0;owned\x07"
+        with pytest.raises((MachineError, WantedError)) as caught:
+            make(FILES, {"User": evil})
+        assert "evil" in str(caught.value)
+        assert str(caught.value).isprintable()
+        monkeypatch.setattr(images, "uname", lambda: SimpleNamespace(machine=evil))
+        with pytest.raises(WantedError) as caught:
+            make(FILES)
+        assert escaped in str(caught.value)
+        assert str(caught.value).isprintable()
+
+    @on_docker
     def test_whose_program_cannot_be_run(self, make):
         jar = make({**FILES, "entry": File(b"#!/bin/sh\n", 0o644)})
         assert jar.run("/entry").code == 126

@@ -31,6 +31,7 @@ from belljar.backends.interface import (
     WantedError,
     is_name,
 )
+from belljar.errors import printable
 from belljar.gateway.listeners import Listeners
 from belljar.sandbox.layers import Layer
 
@@ -108,13 +109,13 @@ class ContainerBackend:
             raise PathError(f"{path} would have {len(content)} bytes, and {FILE_LIMIT} is the most")
         said = self._inside.have_file(sandbox, content, "put", path, str(mode & 0o777))
         if said != OK + b"\n":
-            raise PathError(f"{path} cannot be written inside: {said.decode(errors='replace').strip()}")
+            raise PathError(f"{path} cannot be written inside: {printable(said.decode(errors='replace').strip())}")
 
     def get_file(self, sandbox: str, path: str, limit: int = FILE_LIMIT) -> bytes:
         """See `Backend`."""
         said, _, content = self._inside.have_file(sandbox, b"", "get", path, str(limit)).partition(b"\n")
         if said != OK:
-            raise PathError(f"{path} cannot be read inside: {said.decode(errors='replace')}")
+            raise PathError(f"{path} cannot be read inside: {printable(said.decode(errors='replace'))}")
         return content
 
     def pause(self, sandbox: str) -> None:

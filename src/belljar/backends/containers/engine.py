@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from belljar.errors import BelljarError
+from belljar.errors import BelljarError, printable
 
 API: Final = "/v1.40"
 """The version that all engines understand alike: what Podman 4.0 speaks."""
@@ -185,7 +185,7 @@ def _last_word(answer: bytes) -> Any:
     told = [json.loads(line) for line in answer.splitlines() if line.strip()]
     for value in told:
         if "error" in value:
-            raise EngineError(500, str(value["error"]))
+            raise EngineError(500, printable(str(value["error"]).strip()))
     return told[-1] if told else None
 
 
@@ -194,4 +194,5 @@ def _message(answer: bytes) -> str:
         said = str(json.loads(answer)["message"])
     except (ValueError, KeyError, TypeError):
         said = answer.decode(errors="replace").strip() or "no reason given"
+    said = printable(said.strip())  # engines repeat what images have in them
     return said if len(said) <= _MOST_WORDS else f"{said[: _MOST_WORDS // 2]} ... {said[-_MOST_WORDS // 2 :]}"

@@ -11,6 +11,7 @@ from belljar.backends.containers.engine import Engine, EngineError
 from belljar.backends.containers.libpod import podman
 from belljar.backends.containers.toolbox import Toolbox
 from belljar.backends.interface import WantedError
+from belljar.errors import printable
 
 _HELPERS: Final = "localhost/belljar-helper"
 _NAME: Final = re.compile(r"[\w.:@+/-]+", re.ASCII)
@@ -63,7 +64,7 @@ def _refuse_orders(engine: Engine, name: str, image: Image) -> None:
     """
     annotations = podman(engine).get(f"/images/{image.id}/json").get("Annotations") or {}
     if orders := sorted(key for key in annotations if not key.startswith(_DESCRIPTIONS)):
-        listed = ", ".join(orders)[:_MOST_CHARACTERS]
+        listed = printable(", ".join(orders))[:_MOST_CHARACTERS]
         raise WantedError(
             f"the image {name} has annotations that may be orders to Podman's runtime: {listed}\n"
             f"Take them away: podman save {name} | podman load"
@@ -100,11 +101,11 @@ def import_image(engine: Engine, archive: bytes) -> str:
 def _read(told: Mapping[str, Any]) -> Image:
     config = told.get("Config") or {}
     if told.get("Os", "linux") != "linux":
-        raise WantedError(f"the image is for {told['Os']}, and sandboxes are Linux")
+        raise WantedError(f"the image is for {printable(told['Os'])}, and sandboxes are Linux")
     if not _runs_here(architecture := told.get("Architecture") or ""):
         raise WantedError(
-            f"the image is for processors of the kind {architecture}, and this machine has {uname().machine}; fetch or "
-            "build that for this one"
+            f"the image is for processors of the kind {printable(architecture)}, and this machine has "
+            f"{uname().machine}; fetch or build that for this one"
         )
     return Image(
         id=told["Id"],

@@ -106,7 +106,7 @@ class Maker:
         """Look at what a container was given of the host, unless that was done since it has started."""
         record, began = self._records.read(sandbox), str(found["State"]["StartedAt"])
         if record.mounts and record.began != began:
-            mounted.check(self._mounts(sandbox, found), record.mounts, MEMORY)
+            mounted.check(self._mounts(sandbox, found), record.mounts, MEMORY, record.toolbox)
             self._records.write(sandbox, replace(record, began=began))
 
     def _mounts(self, sandbox: str, found: Any) -> str:
@@ -114,7 +114,7 @@ class Maker:
         container, pid = found["Id"], found["State"]["Pid"]
         with suppress(PermissionError):
             if is_here(container, pid):
-                return Path(f"/proc/{pid}/mountinfo").read_text()
+                return mounted.told(Path(f"/proc/{pid}/mountinfo"))
         toolbox = self._inside.toolbox(sandbox)
         command = Command(tuple(toolbox.inside(toolbox.shell, "-c", _TELL_MOUNTS)), workdir=Path("/"))
         return self._inside.hear(sandbox, found, command).decode(errors="surrogateescape")

@@ -12,13 +12,19 @@ from typing import Final, NamedTuple
 from belljar.backends.containers.engine import Engine, EngineError
 from belljar.backends.containers.images import Image
 from belljar.backends.containers.rights import is_rootless, outside
-from belljar.backends.interface import Wanted
+from belljar.backends.interface import Wanted, WantedError
+from belljar.errors import printable
 
 _KEEP: Final = "keep-id"
 """What Podman calls a user namespace in which the user who runs it has their own number."""
 
 
 _MOST_BYTES: Final = 1 << 20
+_MOST_DIGITS: Final = 10
+_SHOWN: Final = 64
+_LAST: Final = (1 << 32) - 2
+"""The greatest number of a user or a group: the next one means none."""
+
 _ROOT: Final = ("", "root", "0", "0:0")
 
 
@@ -69,7 +75,18 @@ def _numbers(engine: Engine, container: str, user: str) -> tuple[int, int]:
     for line in _lines(engine, container, "/etc/group") if group and not group.isdecimal() else ():
         if line[0] == group:
             group = line[2]
-    return (int(name) if name.isdecimal() else 0), (int(group) if group.isdecimal() else 0)
+    return _number(name, user), _number(group, user)
+
+
+def _number(text: str, user: str) -> int:
+    if not text.isdecimal():
+        return 0
+    if len(text) > _MOST_DIGITS or int(text) > _LAST:  # Python refuses to read numbers of some thousand digits
+        raise WantedError(
+            f"the image runs as {printable(user[:_SHOWN])}, and says that this is the user or group {text[:_SHOWN]}; "
+            f"there are none beyond {_LAST}: take another image, or mend its /etc/passwd and /etc/group"
+        )
+    return int(text)
 
 
 def _lines(engine: Engine, container: str, path: str, most_links: int = 8) -> list[list[str]]:
@@ -81,7 +98,7 @@ def _lines(engine: Engine, container: str, path: str, most_links: int = 8) -> li
             if member is not None and member.issym() and most_links:
                 return _lines(engine, container, str(Path(path).parent / member.linkname), most_links - 1)
             file = archive.extractfile(member) if member is not None and member.isfile() else io.BytesIO()
-            rows = [line.split(":") for line in (file or io.BytesIO()).read().decode(errors="replace").splitlines()]
-    except (EngineError, tarfile.TarError):
+            rows = [line.split(":") for line in (file or io.BytesIO()).read().decode(errors="replace").split("\n")]
+    except (EngineError, tarfile.TarError, UnicodeError):
         return []
     return [row for row in rows if len(row) > 3]
