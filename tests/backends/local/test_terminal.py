@@ -137,7 +137,8 @@ def test_who_reads_keys_in_a_pipeline_waits_while_a_password_is_asked_for(cli, b
     """If all were stopped instead, the shell would be back, and show what is typed."""
     reads = "while ! test -e asked; do sleep 0.05; done; touch tries; read line </dev/tty; echo got $line >&2"
     with window(cli) as user:
-        user.run(f"{belljar} -- sh -c '{reads}' | {ASKS}")
+        become = shlex.join(cli.command()[:-3])  # the same user, whom Belljar could stop
+        user.run(f"{belljar} -- sh -c '{reads}' | {become} {ASKS}")
         user.expect("Password: ")
         (cli.workdir / "asked").touch()
         given_up = time.monotonic() + PATIENCE
