@@ -9,12 +9,13 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import close, getpid, pidfd_open
 from pathlib import Path
 from typing import Any, Final
 
-from belljar.backends.containers.engine import Engine, EngineError
+from belljar.backends.containers.engine import Engine, EngineError, EngineLostError
+from belljar.backends.containers.execution import kill_container
 from belljar.backends.containers.owned import OWNER
 from belljar.backends.containers.perimeter import Perimeter
 from belljar.errors import BelljarError
@@ -24,6 +25,7 @@ LIFE: Final = "dev.belljar.life"
 """The label that says which process a container is for."""
 
 _FILE: Final = "life.json"
+_SECONDS_TO_REMOVE: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +69,15 @@ def sweep(engine: Engine, place: Path) -> int:
 
 def _is_removed(engine: Engine, container: str) -> bool:
     """Take a container away; return False if that did not work, perhaps because somebody else is at it."""
+    impatient = replace(engine, patience=_SECONDS_TO_REMOVE)  # an agent can have an engine wait for what runs inside
     try:
-        engine.delete(f"/containers/{container}", force=True, v=True)
+        impatient.delete(f"/containers/{container}", force=True, v=True)
     except EngineError as error:
         return error.status == 404
+    except EngineLostError:
+        with suppress(BelljarError):
+            kill_container(impatient.get(f"/containers/{container}/json")["State"]["Pid"])
+        return False
     return True
 
 

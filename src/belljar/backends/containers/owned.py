@@ -7,6 +7,7 @@ label alone proves nothing, since an image can have some: the container has to b
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 from belljar.backends.containers.engine import Engine, EngineError, EngineLostError
@@ -23,6 +24,9 @@ _STATES: Final = {"running": State.RUNNING, "paused": State.PAUSED}
 
 _BUSY: Final = ("dependent containers", "already in progress")
 """What engines say when they will soon be able to take a container away."""
+
+_SECONDS_TO_REMOVE: Final = 5.0
+"""Until we help. An agent can keep an engine waiting for what runs inside."""
 
 _PAUSES: Final = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 
@@ -66,10 +70,15 @@ class Containers:
 
         It may also have to take away the helper first that has sealed it.
         """
-        kill_container(self.inspect(sandbox)["State"]["Pid"])
+        found, engine = self.inspect(sandbox), replace(self.engine, patience=_SECONDS_TO_REMOVE)
         for pause in (*_PAUSES, None):
             try:
-                self.engine.delete(self.path(sandbox), force=True, v=True)
+                engine.delete(self.path(sandbox), force=True, v=True)
+            except EngineLostError:
+                if engine is self.engine:
+                    raise
+                kill_container(found["State"]["Pid"])
+                engine = self.engine
             except EngineError as error:
                 if pause is None or not any(reason in str(error) for reason in _BUSY):
                     raise
