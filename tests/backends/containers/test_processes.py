@@ -368,7 +368,8 @@ def test_a_container_that_is_killed_kills_its_commands(doomed):
 
 def test_a_container_of_the_same_name_is_another(engine):
     container = Container.make(engine, "same-name")
-    with piped(container, "sleep", "1000") as command:
+    with piped(container, "sh", "-c", "echo here; exec sleep 1000") as command:
+        assert command.read() == b"here\n"
         container.remove()
         Container.make(engine, "same-name")
         assert command.process.wait(PATIENCE) == KILLED
