@@ -89,17 +89,12 @@ class Sandboxes:
         These go first: whoever has the lock may be waiting for a backend that does not answer.
         """
         if sandbox.status is not Status.CREATING and self._plane.sandboxes.get(sandbox.id) is sandbox:
-            sandbox.status, sandbox.detail = Status.DELETING, None
-            await self._plane.stop_serving(sandbox)
+            await self._shut(sandbox)
         async with sandbox.lock:
             if self._plane.sandboxes.get(sandbox.id) is not sandbox:
                 return  # somebody else was quicker
-            sandbox.status, sandbox.detail = Status.DELETING, None
-            await self._plane.stop_serving(sandbox)
-            try:
-                await self._plane.store.save(sandbox.to_row())
-            except StorageError:
-                self._plane.store.stale.add(sandbox.id)  # should the backend fail, too, it is not opened again
+            if sandbox.status is not Status.DELETING:  # it was just being made, or adopted
+                await self._shut(sandbox)
             try:
                 await self.destroy(sandbox)
             except StorageError as error:
@@ -108,6 +103,15 @@ class Sandboxes:
                     f"{sandbox.id} has ended, and reaches nothing; it is forgotten as soon as this works: {error}",
                 ) from error
         self._plane.hub.tell(sandbox.id, SandboxDeleted(cause))
+
+    async def _shut(self, sandbox: Sandbox) -> None:
+        """Leave a sandbox without doors for good, and write that down: nobody opens them again after a restart."""
+        sandbox.status, sandbox.detail = Status.DELETING, None
+        await self._plane.stop_serving(sandbox)
+        try:
+            await self._plane.store.save(sandbox.to_row())
+        except StorageError:
+            self._plane.store.stale.add(sandbox.id)  # should the backend fail, too, it is not opened again
 
     async def destroy(self, sandbox: Sandbox) -> None:
         """Have the backend forget a sandbox that nobody serves, and forget it ourselves."""

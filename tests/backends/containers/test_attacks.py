@@ -217,7 +217,7 @@ class TestMounts:
 
     def test_an_image_that_has_a_path_mean_something_else_meanwhile(self, owner):
         """What is mounted first is behind links, and a volume takes them away before what is protected is mounted."""
-        workdir, policy = owner.place / "of/some/work", owner.place / "of/some/work/policy.yaml"
+        workdir, policy = owner.place / "of/some/project", owner.place / "of/some/project/policy.yaml"
         (workdir / ".git/hooks").mkdir(parents=True)
         (workdir / ".git/config").touch()
         policy.touch()

@@ -7,18 +7,18 @@ from belljar.backends.containers.mounted import Mount
 from belljar.backends.interface import MachineError
 
 MEMORY = ("/tmp",)
-HOOKS, CONFIG = "/srv/work/.git/hooks", "/srv/work/.git/config"
+HOOKS, CONFIG = "/srv/repo/.git/hooks", "/srv/repo/.git/config"
 WANTED = [
-    Mount("8:1", "/srv/work", "/srv/work", is_writable=True),
-    Mount("8:1", "/srv/work/.git", "/srv/work/.git", is_writable=True),
+    Mount("8:1", "/srv/repo", "/srv/repo", is_writable=True),
+    Mount("8:1", "/srv/repo/.git", "/srv/repo/.git", is_writable=True),
     Mount("8:1", HOOKS, HOOKS, is_writable=False),
     Mount("8:1", CONFIG, CONFIG, is_writable=False),
 ]
 SECRET = "/.secret"
 OURS = f"12 10 8:1 /toolbox {SECRET} ro - ext4 /dev/sda1 rw"
 ROOT = "10 1 0:40 / / rw - overlay overlay rw,lowerdir=/x"
-WORK = "20 10 8:1 /srv/work /srv/work rw - ext4 /dev/sda1 rw"
-GIT = "21 20 8:1 /srv/work/.git /srv/work/.git rw - ext4 /dev/sda1 rw"
+WORK = "20 10 8:1 /srv/repo /srv/repo rw - ext4 /dev/sda1 rw"
+GIT = "21 20 8:1 /srv/repo/.git /srv/repo/.git rw - ext4 /dev/sda1 rw"
 KEPT = [
     f"22 21 8:1 {HOOKS} {HOOKS} ro - ext4 /dev/sda1 rw",
     f"23 21 8:1 {CONFIG} {CONFIG} ro,relatime - ext4 /dev/sda1 rw",
@@ -45,7 +45,7 @@ class TestWhatIsMeant:
         check(ROOT, volume(15, 10, "/srv"), WORK.replace("20 10", "20 15"), GIT, *KEPT)
 
     def test_with_a_volume_beside_what_is_protected(self):
-        check(ROOT, WORK, GIT, *KEPT, volume(30, 20, "/srv/work/node_modules"))
+        check(ROOT, WORK, GIT, *KEPT, volume(30, 20, "/srv/repo/node_modules"))
 
     def test_over_what_it_hides(self):
         """A file system below a directory comes with it, and is shown by itself in the same place."""
@@ -73,7 +73,7 @@ class TestWhatIsMeant:
         assert mounted.read(volume(30, 10, f"/a{name}b\\040c"))[0].place == f"/a{name}b c"
 
 
-MOVED = [line.replace(" /srv/work", " /L/work").replace("/L/work", "/srv/work", 1) for line in (WORK, GIT, *KEPT)]
+MOVED = [line.replace(" /srv/repo", " /L/repo").replace("/L/repo", "/srv/repo", 1) for line in (WORK, GIT, *KEPT)]
 ELSEWHERE = [line.replace("21 8:1", "10 8:1").replace(f" {place} ro", f" /L{place} ro") for line, place in
              zip(KEPT, (HOOKS, CONFIG), strict=True)]  # fmt: skip
 
@@ -81,22 +81,22 @@ ELSEWHERE = [line.replace("21 8:1", "10 8:1").replace(f" {place} ro", f" /L{plac
 @pytest.mark.parametrize(
     ("lines", "culprit"),
     [
-        pytest.param([*MOVED], "/srv/work is not what was meant inside: it is at /L/work", id="all elsewhere"),
+        pytest.param([*MOVED], "/srv/repo is not what was meant inside: it is at /L/repo", id="all elsewhere"),
         pytest.param([WORK, GIT, *ELSEWHERE], f"{CONFIG}|{HOOKS}", id="protections elsewhere"),
         pytest.param(
-            [MOVED[0], GIT.replace("21 20", "21 10"), *KEPT], "/srv/work is .* at /L/work", id="one without the other"
+            [MOVED[0], GIT.replace("21 20", "21 10"), *KEPT], "/srv/repo is .* at /L/repo", id="one without the other"
         ),
         pytest.param(
             [WORK, volume(30, 10, "/srv"), GIT.replace("21 20", "21 30"), *KEPT], "over it", id="a volume in between"
         ),
-        pytest.param([WORK, GIT.replace("21 20", "21 10"), *KEPT], "/srv/work/.git is", id="beneath the directory"),
+        pytest.param([WORK, GIT.replace("21 20", "21 10"), *KEPT], "/srv/repo/.git is", id="beneath the directory"),
         pytest.param([WORK, GIT, KEPT[0], KEPT[1].replace("23 21", "23 20")], CONFIG, id="on another than meant"),
-        pytest.param([WORK, GIT, *KEPT, volume(30, 20, "/srv/work")], "over it", id="over the directory"),
+        pytest.param([WORK, GIT, *KEPT, volume(30, 20, "/srv/repo")], "over it", id="over the directory"),
         pytest.param([WORK, GIT, *KEPT, volume(30, 10, "/srv")], "over it", id="over what it is in"),
-        pytest.param([WORK, GIT, *KEPT, volume(30, 21, "/srv/work/.git")], "over it", id="over what is pinned"),
+        pytest.param([WORK, GIT, *KEPT, volume(30, 21, "/srv/repo/.git")], "over it", id="over what is pinned"),
         pytest.param([WORK, GIT, *KEPT, volume(30, 22, HOOKS)], f"{HOOKS} is .* over it", id="over what is protected"),
         pytest.param(
-            [WORK, GIT, *KEPT, WORK.replace("20 10", "30 10").replace("/srv/work rw", "/again rw")],
+            [WORK, GIT, *KEPT, WORK.replace("20 10", "30 10").replace("/srv/repo rw", "/again rw")],
             "it is at /again",
             id="the directory once more",
         ),
@@ -123,7 +123,7 @@ def test_what_does_not_tell_of_a_secret_is_not_believed(text):
 
 
 def test_what_a_terminal_would_obey_is_not_told_as_it_is():
-    moved = "30 10 8:1 /srv/work /L\x1b]0;owned\x07 rw - ext4 /dev/sda1 rw"
+    moved = "30 10 8:1 /srv/repo /L\x1b]0;owned\x07 rw - ext4 /dev/sda1 rw"
     with pytest.raises(MachineError) as caught:
         check(ROOT, moved, wanted=WANTED[:1])
     assert r"/L\x1b]0;owned\x07" in str(caught.value)
