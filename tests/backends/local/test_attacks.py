@@ -231,8 +231,17 @@ def test_memory_for_files_is_bounded(cli: Cli) -> None:
 def test_the_number_of_processes_is_bounded(cli: Cli) -> None:
     raising = "ulimit -u 100000 2>/dev/null; grep -i 'max processes' /proc/self/limits"
     bound = cli.run("--", "bash", "-c", raising).stdout.split()[2:4]
-    most = min(4096, *(limit for limit in resource.getrlimit(resource.RLIMIT_NPROC) if limit >= 0))
+    most = min(4096, *(limit // 2 for limit in resource.getrlimit(resource.RLIMIT_NPROC) if limit >= 0))
     assert bound == [str(most), str(most)]
+
+
+def test_a_user_is_left_processes_to_start(cli: Cli) -> None:
+    """They are counted for the agent, and for whoever runs it."""
+    limited = ["prlimit", "--nproc=2000:3000", *cli.command("run", "--", "bash", "-c", "ulimit -Su; ulimit -Hu")]
+    done = subprocess.run(
+        limited, cwd=cli.workdir, env=cli.environment(), capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stdout.split() == ["1000", "1500"], done.stderr
 
 
 def test_a_crash_is_told_to_no_program_of_the_host(cli: Cli) -> None:

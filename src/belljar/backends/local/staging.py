@@ -58,18 +58,12 @@ END_OF_LACK: Final = "\0"
 
 EXIT_FAILED: Final = 125
 
-_RESOURCES: Final = {
-    resource.RLIMIT_NPROC: 4096,
-    resource.RLIMIT_NOFILE: 65536,
-    resource.RLIMIT_MEMLOCK: 64 << 20,
-    resource.RLIMIT_MSGQUEUE: 819200,
-    resource.RLIMIT_SIGPENDING: 16384,
-}
-"""What there may be at most: many for any work, few for the machine.
+_OF_A_PROCESS: Final = {resource.RLIMIT_NOFILE: 65536, resource.RLIMIT_MEMLOCK: 64 << 20}
+"""What each process may have at most: much for any work, little for the machine."""
 
-But for open files, which each process has its own of, and locked memory, they are counted in the agent's user
-namespace: what the user runs elsewhere does not matter, and cannot be starved.
-"""
+_OF_A_USER: Final = {resource.RLIMIT_NPROC: 4096, resource.RLIMIT_MSGQUEUE: 819200, resource.RLIMIT_SIGPENDING: 16384}
+"""What all of them may have together at most. They are counted in the agent's user namespace, so that what the user
+runs elsewhere does not matter. They count as the user's as well, who is left a half of what there is."""
 
 _STANDARD_ERROR: Final = 2
 
@@ -259,10 +253,10 @@ def _prevent_core_dumps() -> None:
 
 def limit(address_space: int | None) -> None:
     """Limit what this process, and what it becomes, may use."""
-    for kind, most in _RESOURCES.items():
-        soft, hard = (
-            (most if limit == resource.RLIM_INFINITY else min(limit, most)) for limit in resource.getrlimit(kind)
-        )
-        resource.setrlimit(kind, (soft, hard))
+    for kinds, share in ((_OF_A_PROCESS, 1), (_OF_A_USER, 2)):
+        for kind, most in kinds.items():
+            found = resource.getrlimit(kind)
+            soft, hard = (most if limit == resource.RLIM_INFINITY else min(limit // share, most) for limit in found)
+            resource.setrlimit(kind, (soft, hard))
     if address_space is not None:
         resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
