@@ -1,8 +1,28 @@
 """Errors that reach a user. Each says what is wrong and what to do about it; none is shown as a traceback."""
 
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
 class BelljarError(Exception):
     """Something the user can put right. The text is a complete message; the command line prints it and exits."""
+
+
+class MissingExtraError(BelljarError):
+    """A part of Belljar is not installed. Install it with its extra."""
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Import what comes with an extra. Raises MissingExtraError if it was not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"this needs Belljar's {name}, and {error.name} is not installed; install it with: "
+            f"pip install 'belljar[{name}]'"
+        ) from error
 
 
 def printable(text: str) -> str:

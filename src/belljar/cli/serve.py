@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from belljar.cli.state import state_option
-from belljar.errors import BelljarError
+from belljar.errors import BelljarError, extra
 
 _MOST_WORKERS = 4
 
@@ -41,10 +41,11 @@ def serve(host: str, port: int, state: Path, expose: tuple[str, ...]) -> None:
     import asyncio  # noqa: PLC0415 - `--help` needs none of it
     import logging  # noqa: PLC0415
 
-    from belljar.control.backends import make_backends  # noqa: PLC0415
-    from belljar.control.serving import SOCKET, Serving, signalled  # noqa: PLC0415
-    from belljar.control.serving import serve as serve_until_ended  # noqa: PLC0415
-    from belljar.control.tokens import TokenFile  # noqa: PLC0415
+    with extra("server"):
+        from belljar.control.backends import make_backends  # noqa: PLC0415
+        from belljar.control.serving import SOCKET, Serving, signalled  # noqa: PLC0415
+        from belljar.control.serving import serve as serve_until_ended  # noqa: PLC0415
+        from belljar.control.tokens import TokenFile  # noqa: PLC0415
     from belljar.gateway.settings import read_settings, unused_proxy  # noqa: PLC0415
 
     logging.basicConfig(format="belljar: %(message)s", level=logging.WARNING)

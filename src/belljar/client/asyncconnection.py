@@ -18,6 +18,7 @@ from belljar.client.transport import (
     translated,
     transport_options,
 )
+from belljar.errors import extra
 
 T = TypeVar("T")
 
@@ -26,7 +27,8 @@ class AsyncConnection:
     """Sends calls to one server. It belongs to one event loop."""
 
     def __init__(self, place: Place) -> None:
-        import httpx2  # noqa: PLC0415 - it takes 0.1 s, and most of Belljar never needs it
+        with extra("client"):
+            import httpx2  # noqa: PLC0415 - it takes 0.1 s, and most of Belljar never needs it
 
         self._place = place
         transport = httpx2.AsyncHTTPTransport(**transport_options(place))

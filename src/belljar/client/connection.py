@@ -19,6 +19,7 @@ from belljar.client.transport import (
     translated,
     transport_options,
 )
+from belljar.errors import extra
 
 T = TypeVar("T")
 
@@ -27,7 +28,8 @@ class Connection:
     """Sends calls to one server. Any thread may use it."""
 
     def __init__(self, place: Place) -> None:
-        import httpx2  # noqa: PLC0415 - it takes 0.1 s, and most of Belljar never needs it
+        with extra("client"):
+            import httpx2  # noqa: PLC0415 - it takes 0.1 s, and most of Belljar never needs it
 
         self._place = place
         transport = httpx2.HTTPTransport(**transport_options(place))
