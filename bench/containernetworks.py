@@ -19,12 +19,11 @@ from urllib.parse import urlencode
 from belljar.backends.containers import engine
 from belljar.backends.containers.backend import ContainerBackend
 from belljar.backends.containers.owned import SANDBOX
-from belljar.backends.interface import Isolation, Wanted
 from belljar.errors import BelljarError
 from belljar.gateway.listeners import Listeners
 from belljar.linux.namespaces import NetworkNamespace
 from belljar.linux.programs import find, run
-from belljar.sandbox.spec import Bind
+from belljar.sandbox.spec import Bind, Isolation, SandboxSpec
 from bench.arena import PATIENCE, ROOT, Arena, System, answers
 from bench.fetching import PEERS, MissingError, output_of
 from bench.ourselves import ORIGIN_PORT
@@ -138,7 +137,7 @@ class ContainerArena(Arena):
 
     def _make(self, name: str, isolation: Isolation) -> Listeners:
         binds = tuple(Bind(Path(path).resolve(), Path(path), writable=False) for path in _SEEN)
-        wanted = Wanted(image=BUSYBOX, binds=binds, isolation=isolation)
+        wanted = SandboxSpec(image=BUSYBOX, binds=binds, isolation=isolation)
         try:
             return self._universe.gateway.call(self._backend.create, name, wanted)
         except BelljarError as error:

@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 from belljar.backends.containers.backend import ContainerBackend
 from belljar.backends.containers.engine import Engine
 from belljar.backends.containers.places import Kind
-from belljar.backends.interface import Command, Streams, Wanted
+from belljar.backends.interface import Streams
+from belljar.sandbox.spec import Command, SandboxSpec
 from tests.engines.images import BUSYBOX
 
 TRUE = "/bin/true"
@@ -76,7 +77,7 @@ class Lives:
         self._backend = ContainerBackend(self._engine, state, directory / "toolbox")
         self._null = os.open(os.devnull, os.O_RDWR)
         # One that stays is the pattern of those that are not sealed: its files are there for as long.
-        self._backend.create("pattern", Wanted(image=BUSYBOX)).close()
+        self._backend.create("pattern", SandboxSpec(image=BUSYBOX)).close()
         pattern = next(call for call in self._engine.take() if call.what == "POST create")
         self._creator = replace(self._engine, api=pattern.api)
         self._pattern = json.loads(pattern.body)
@@ -105,7 +106,7 @@ class Lives:
         """Make a sandbox, run a command in it, and take it away."""
         self._engine.take()
         began = time.perf_counter()
-        self._backend.create("jar", Wanted(image=BUSYBOX)).close()
+        self._backend.create("jar", SandboxSpec(image=BUSYBOX)).close()
         sealed, calls = time.perf_counter(), self._engine.take()
         process = self._backend.start("jar", Command((TRUE,)), Streams(self._null, self._null, self._null))
         process.wait()

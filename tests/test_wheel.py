@@ -24,8 +24,7 @@ class Environment:
     def __init__(self, place: Path, wheel: Path, extras: Iterable[str] = ()) -> None:
         venv.create(place, with_pip=False, symlinks=True)
         packages = next(place.glob("lib/python*/site-packages"))
-        install = ["install", "--quiet", "--no-index", "--no-deps", "--no-compile", "--target", packages, wheel]
-        subprocess.run([sys.executable, "-m", "pip", *install], check=True, timeout=_PATIENCE)
+        _pip("install", "--no-compile", "--target", str(packages), str(wheel))
         for name in _needed("belljar", set(extras)):
             _show(name, packages)
         self._python = place / "bin" / "python"
@@ -34,15 +33,14 @@ class Environment:
         return self.python("-m", "belljar", *words)
 
     def python(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        command = [self._python, "-I", *words]
+        command = [str(self._python), "-I", *words]
         return subprocess.run(command, cwd="/", capture_output=True, text=True, check=False, timeout=_PATIENCE)
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("wheel")
-    build = ["wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", place, CHECKOUT]
-    subprocess.run([sys.executable, "-m", "pip", *build], check=True, timeout=_PATIENCE)
+    _pip("wheel", "--no-build-isolation", "--wheel-dir", str(place), str(CHECKOUT))
     return next(place.glob("belljar-*.whl"))
 
 
@@ -102,6 +100,11 @@ def _needed(name: str, extras: set[str], found: set[str] | None = None) -> set[s
                 found.add(other)
                 _needed(other, requirement.extras, found)
     return found
+
+
+def _pip(command: str, *words: str) -> None:
+    alone = ("--quiet", "--no-index", "--no-deps")
+    subprocess.run([sys.executable, "-m", "pip", command, *alone, *words], check=True, timeout=_PATIENCE)
 
 
 def _canonical(name: str) -> str:

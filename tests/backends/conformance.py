@@ -19,17 +19,16 @@ import pytest
 
 from belljar.backends.interface import (
     Backend,
-    Command,
-    Found,
     GoneError,
     PathError,
     PausedError,
     Process,
+    SandboxStatus,
+    SpecError,
     State,
     Streams,
-    Wanted,
-    WantedError,
 )
+from belljar.sandbox.spec import Command, SandboxSpec
 
 PATIENCE = 60
 A_MOMENT = 0.2
@@ -111,7 +110,7 @@ def shell(backend: Backend, sandbox: str, script: str) -> str:
 class Conformance:
     """What holds for every backend."""
 
-    wanted = Wanted()
+    wanted = SandboxSpec()
     """A subclass may say more: an image, for example."""
 
     @pytest.fixture
@@ -152,7 +151,7 @@ class Conformance:
 
     def test_a_command_that_cannot_be(self, backend, jar):
         for arguments in ((), ("a\0b",)):
-            with pytest.raises(WantedError):
+            with pytest.raises(SpecError):
                 run(backend, jar, *arguments)
 
     def test_variables_of_the_sandbox_and_of_the_command(self, backend):
@@ -217,14 +216,14 @@ class Conformance:
             assert cat.read() == b"before"
             backend.pause(jar)
             backend.pause(jar)
-            assert backend.sandboxes() == [Found(jar, State.PAUSED)]
+            assert backend.sandboxes() == [SandboxStatus(jar, State.PAUSED)]
             cat.write(b"meanwhile")
             assert cat.is_silent()
             with pytest.raises(PausedError):
                 run(backend, jar, "true")
             backend.resume(jar)
             backend.resume(jar)
-            assert backend.sandboxes() == [Found(jar, State.RUNNING)]
+            assert backend.sandboxes() == [SandboxStatus(jar, State.RUNNING)]
             assert cat.read() == b"meanwhile"
 
     def test_destroying_ends_commands(self, backend, jar):
@@ -247,14 +246,14 @@ class Conformance:
             lambda: backend.put_file(jar, "file", b""),
             lambda: backend.pause(jar),
             lambda: backend.resume(jar),
-            lambda: backend.adopt(jar, udp=False),
+            lambda: backend.adopt(jar),
         )
         for ask in asked:
             with pytest.raises(GoneError):
                 ask()
 
     def test_a_name_is_taken_once_and_free_again(self, backend, jar):
-        with pytest.raises(WantedError):
+        with pytest.raises(SpecError):
             backend.create(jar, self.wanted)
         assert run(backend, jar, "true").code == 0
         backend.destroy(jar)
@@ -263,7 +262,7 @@ class Conformance:
 
     @pytest.mark.parametrize("name", ["", "../up", "a/b", "a b", "ü", "x" * 65])
     def test_names_that_cannot_be(self, backend, name):
-        with pytest.raises(WantedError):
+        with pytest.raises(SpecError):
             backend.create(name, self.wanted)
         assert backend.sandboxes() == []
 
@@ -281,7 +280,7 @@ class Conformance:
             backend.close()
             again = open_backend()
             try:
-                assert again.sandboxes() == [Found(jar, State.RUNNING)]
+                assert again.sandboxes() == [SandboxStatus(jar, State.RUNNING)]
                 cat.write(b"still running")
                 assert cat.read() == b"still running"
                 assert again.get_file(jar, "file") == b"still here"
@@ -292,7 +291,7 @@ class Conformance:
 
     def test_doors_can_be_had_again(self, backend, jar):
         backend.create("other", self.wanted).close()
-        backend.adopt("other", udp=False).close()
+        backend.adopt("other").close()
         assert run(backend, "other", "true").code == 0
 
 
@@ -335,7 +334,7 @@ class Sealed(Conformance):
             assert run(backend, jar, "sh", "-c", attempt).code not in (0, 127), attempt
 
     def test_a_command_that_is_too_long(self, backend, jar):
-        with pytest.raises(WantedError):
+        with pytest.raises(SpecError):
             run(backend, jar, "true", "x" * 200_000)
 
     def test_a_command_has_a_session_of_its_own(self, backend, jar):
@@ -359,7 +358,7 @@ class Sealed(Conformance):
             backend.pause(jar)
             while not agent.is_silent():  # what it had said before
                 agent.read()
-            assert backend.sandboxes() == [Found(jar, State.PAUSED)]
+            assert backend.sandboxes() == [SandboxStatus(jar, State.PAUSED)]
             backend.resume(jar)
             assert agent.read()
             backend.destroy(jar)
@@ -419,7 +418,7 @@ class Sealed(Conformance):
         assert (workdir / "file").read_text() == "inside\n"
 
     def test_a_workdir_that_is_not_there(self, backend):
-        with pytest.raises(WantedError):
+        with pytest.raises(SpecError):
             backend.create("jar", replace(self.wanted, workdir=Path("/not/there")))
         assert backend.sandboxes() == []
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from belljar.backends.interface import Found, GoneError, State, Wanted
+from belljar.backends.interface import GoneError, SandboxStatus, State
 from belljar.backends.memory import MemoryBackend, World
+from belljar.sandbox.spec import SandboxSpec
 from tests.backends.conformance import Conformance, Done, run
 
 
@@ -25,9 +26,9 @@ class TestMemory(Conformance):
         assert run(backend, jar, "greet") == Done(7, "hello\n")
 
     def test_a_test_can_let_a_sandbox_die(self, world, backend):
-        backend.create("jar", Wanted()).close()
+        backend.create("jar", SandboxSpec()).close()
         world.sandboxes["jar"].is_dead = True
-        assert backend.sandboxes() == [Found("jar", State.DEAD)]
+        assert backend.sandboxes() == [SandboxStatus("jar", State.DEAD)]
         with pytest.raises(GoneError):
             run(backend, "jar", "true")
         backend.destroy("jar")

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from belljar.backends.interface import MachineError, Wanted
+from belljar.backends.interface import MachineError
 from belljar.backends.memory import MemoryBackend
 from belljar.control import housekeeping
 from belljar.control.adopting import ServedPortError
 from belljar.control.serving import ServeError
+from belljar.sandbox.spec import SandboxSpec
 from tests.control.servers import Server, problem, until
 
 POLICY = {"mode": "block-all", "egress": {"allowed_domains": ["github.com"]}, "presets": ["openai"]}
@@ -35,7 +36,7 @@ def test_sandboxes_are_adopted_with_everything_that_was_known_of_them(start):
 
 def test_what_nobody_knows_is_swept(start):
     server = start()
-    MemoryBackend(server.world).create("stranger", Wanted()).close()
+    MemoryBackend(server.world).create("stranger", SandboxSpec()).close()
     server = start()
     assert "stranger" not in server.world.sandboxes
 

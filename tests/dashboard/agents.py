@@ -7,9 +7,9 @@ from contextlib import contextmanager
 import dns.message
 import dns.query
 
-from belljar.backends.interface import Wanted
 from belljar.backends.memory import MemoryBackend, World
 from belljar.gateway.listeners import Listeners
+from belljar.sandbox.spec import SandboxSpec
 from tests.control.servers import PATIENCE, Server
 
 
@@ -22,7 +22,7 @@ class OpenWorld(World):
 
 
 class _OpenBackend(MemoryBackend):
-    def create(self, sandbox: str, wanted: Wanted) -> Listeners:
+    def create(self, sandbox: str, wanted: SandboxSpec) -> Listeners:
         listeners = super().create(sandbox, wanted)
         assert isinstance(self._world, OpenWorld)
         self._world.doors[sandbox] = {

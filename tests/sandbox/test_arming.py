@@ -54,8 +54,8 @@ class Sealed:
 
 
 @contextmanager
-def sealed(namespace, *, udp):
-    armed = Sealed(namespace, arm(namespace, udp=udp))
+def sealed(namespace):
+    armed = Sealed(namespace, arm(namespace))
     try:
         yield armed
     finally:
@@ -63,14 +63,8 @@ def sealed(namespace, *, udp):
 
 
 @pytest.fixture
-def block_all(namespace):
-    with sealed(namespace, udp=False) as armed:
-        yield armed
-
-
-@pytest.fixture
-def allow_all(namespace):
-    with sealed(namespace, udp=True) as armed:
+def armed(namespace):
+    with sealed(namespace) as armed:
         yield armed
 
 
@@ -83,10 +77,10 @@ def of_family(listeners: tuple[socket.socket, ...], family: int) -> socket.socke
 @families
 @pytest.mark.parametrize("protocol", [0, MPTCP], ids=["tcp", "mptcp"])
 @pytest.mark.parametrize("port", [22, 443, 15001, 65535])
-def test_tcp_to_anywhere_arrives_with_its_destination(block_all, family, somewhere, protocol, port):
-    client = block_all.make(family, STREAM, protocol)
+def test_tcp_to_anywhere_arrives_with_its_destination(armed, family, somewhere, protocol, port):
+    client = armed.make(family, STREAM, protocol)
     client.connect((somewhere, port))
-    accepted = block_all.accept(block_all.listeners.tcp, family)
+    accepted = armed.accept(armed.listeners.tcp, family)
     destination = original_destination(accepted)
     assert (str(destination.address), destination.port) == (somewhere, port)
     client.sendall(b"hello")
@@ -95,28 +89,28 @@ def test_tcp_to_anywhere_arrives_with_its_destination(block_all, family, somewhe
 
 
 @pytest.mark.parametrize("address", ["169.254.169.254", "10.0.0.1", "192.168.1.1", "198.18.0.7", "255.255.255.254"])
-def test_no_address_outside_is_special(block_all, address):
-    client = block_all.make(INET, STREAM)
+def test_no_address_outside_is_special(armed, address):
+    client = armed.make(INET, STREAM)
     client.connect((address, 80))
-    assert str(original_destination(block_all.accept(block_all.listeners.tcp, INET)).address) == address
+    assert str(original_destination(armed.accept(armed.listeners.tcp, INET)).address) == address
 
 
-def test_ipv4_in_ipv6_is_ipv4(block_all):
-    client = block_all.make(INET6, STREAM)
+def test_ipv4_in_ipv6_is_ipv4(armed):
+    client = armed.make(INET6, STREAM)
     client.connect(("::ffff:203.0.113.10", 443))
-    assert str(original_destination(block_all.accept(block_all.listeners.tcp, INET)).address) == "203.0.113.10"
+    assert str(original_destination(armed.accept(armed.listeners.tcp, INET)).address) == "203.0.113.10"
 
 
-def test_a_connection_from_a_made_up_source_does_not_come_about(block_all):
-    client = block_all.make(INET, STREAM)
+def test_a_connection_from_a_made_up_source_does_not_come_about(armed):
+    client = armed.make(INET, STREAM)
     ip_freebind = 15
     client.setsockopt(socket.IPPROTO_IP, ip_freebind, 1)
     client.bind(("203.0.113.99", 0))
     client.setblocking(False)
     assert client.connect_ex(("203.0.113.10", 443)) == errno.EINPROGRESS
-    assert block_all.refused().other >= 1, "the gateway's half of the handshake"
+    assert armed.refused().other >= 1, "the gateway's half of the handshake"
     with pytest.raises(BlockingIOError):
-        block_all.listeners.tcp[0].accept()
+        armed.listeners.tcp[0].accept()
 
 
 DNS_SERVERS = [
@@ -131,14 +125,14 @@ DNS_SERVERS = [
 
 @pytest.mark.parametrize(("family", "server"), DNS_SERVERS)
 @pytest.mark.parametrize("connected", [True, False], ids=["connected", "unconnected"])
-def test_dns_over_udp_is_answered_from_the_address_that_was_asked(block_all, family, server, connected):
-    client = block_all.make(family, DATAGRAM)
+def test_dns_over_udp_is_answered_from_the_address_that_was_asked(armed, family, server, connected):
+    client = armed.make(family, DATAGRAM)
     if connected:
         client.connect((server, 53))
         client.send(b"question")
     else:
         client.sendto(b"question", (server, 53))
-    listener = of_family(block_all.listeners.dns_udp, family)
+    listener = of_family(armed.listeners.dns_udp, family)
     question, peer = listener.recvfrom(512)
     listener.sendto(b"answer", peer)
     answer, source = client.recvfrom(512)
@@ -146,23 +140,11 @@ def test_dns_over_udp_is_answered_from_the_address_that_was_asked(block_all, fam
 
 
 @pytest.mark.parametrize(("family", "server"), DNS_SERVERS)
-def test_dns_over_tcp_reaches_the_dns_listener(block_all, family, server):
-    client = block_all.make(family, STREAM)
+def test_dns_over_tcp_reaches_the_dns_listener(armed, family, server):
+    client = armed.make(family, STREAM)
     client.connect((server, 53))
     client.sendall(b"question")
-    assert block_all.accept(block_all.listeners.dns_tcp, family).recv(512) == b"question"
-
-
-@families
-@pytest.mark.parametrize("port", [443, 853, 5353, 9999, 15002, 15003])
-def test_udp_is_refused_at_once_and_counted(block_all, family, somewhere, port):
-    client = block_all.make(family, DATAGRAM)
-    client.connect((somewhere, port))
-    with pytest.raises(PermissionError):
-        client.send(b"anybody?")
-    with pytest.raises(ConnectionRefusedError):
-        client.recv(512)
-    assert block_all.refused() == (1, 0)
+    assert armed.accept(armed.listeners.dns_tcp, family).recv(512) == b"question"
 
 
 REFUSED_PROTOCOLS = {
@@ -181,10 +163,8 @@ REFUSED_PROTOCOLS = {
 
 
 @pytest.mark.parametrize(("family", "kind", "protocol"), REFUSED_PROTOCOLS.values(), ids=REFUSED_PROTOCOLS)
-@pytest.mark.parametrize("mode", ["block_all", "allow_all"])
-def test_other_protocols_are_refused_at_once_and_counted(request, mode, family, kind, protocol):
+def test_other_protocols_are_refused_at_once_and_counted(armed, family, kind, protocol):
     """Even for root, who alone may make most of these sockets."""
-    armed = request.getfixturevalue(mode)
     try:
         client = armed.make(family, kind, protocol)
     except OSError as error:
@@ -196,9 +176,9 @@ def test_other_protocols_are_refused_at_once_and_counted(request, mode, family, 
 
 
 @families
-def test_a_whole_packet_of_ones_own_making_is_refused(block_all, family, somewhere):
+def test_a_whole_packet_of_ones_own_making_is_refused(armed, family, somewhere):
     """IPPROTO_RAW: the sender writes the IP header, and a made-up source into it."""
-    client = block_all.make(family, RAW, socket.IPPROTO_RAW)
+    client = armed.make(family, RAW, socket.IPPROTO_RAW)
     if family == INET:
         header = bytes.fromhex("4500001c 00004000 40110000 cb007163 cb00710a")
     else:
@@ -206,7 +186,7 @@ def test_a_whole_packet_of_ones_own_making_is_refused(block_all, family, somewhe
         header += socket.inet_pton(INET6, somewhere)
     with pytest.raises(PermissionError):
         client.sendto(header + bytes.fromhex("270f 270f 0008 0000"), (somewhere, 0))
-    assert block_all.refused().udp == 1
+    assert armed.refused().udp == 1
 
 
 @pytest.mark.parametrize(
@@ -219,9 +199,7 @@ def test_a_whole_packet_of_ones_own_making_is_refused(block_all, family, somewhe
         (INET6, str(loopback.OWN_IPV6)),
     ],
 )
-@pytest.mark.parametrize("mode", ["block_all", "allow_all"])
-def test_the_agents_own_servers_are_left_alone(request, mode, family, address):
-    armed = request.getfixturevalue(mode)
+def test_the_agents_own_servers_are_left_alone(armed, family, address):
     server = armed.make(family, STREAM)
     server.bind((address, 8000))
     server.listen()
@@ -235,41 +213,41 @@ def test_the_agents_own_servers_are_left_alone(request, mode, family, address):
     assert armed.refused() == (0, 0)
 
 
-def test_a_port_nobody_serves_inside_is_refused_as_ever(block_all):
+def test_a_port_nobody_serves_inside_is_refused_as_ever(armed):
     with pytest.raises(ConnectionRefusedError):
-        block_all.make(INET, STREAM).connect(("127.0.0.1", 8000))
+        armed.make(INET, STREAM).connect(("127.0.0.1", 8000))
 
 
 @families
-@pytest.mark.parametrize("port", [123, 443, 15003])
-def test_in_allow_all_udp_arrives_with_its_destination_and_is_answered_from_there(allow_all, family, somewhere, port):
-    client = allow_all.make(family, DATAGRAM)
+@pytest.mark.parametrize("port", [123, 443, 853, 5353, 9999, 15002, 15003])
+def test_udp_arrives_with_its_destination_and_is_answered_from_there(armed, family, somewhere, port):
+    client = armed.make(family, DATAGRAM)
     client.sendto(b"question", (somewhere, port))
-    listener = of_family(allow_all.listeners.udp, family)
+    listener = of_family(armed.listeners.udp, family)
     question, ancillary, _, peer = listener.recvmsg(512, transparent.ANCILLARY_BYTES)
     address, original_port = transparent.destination(ancillary)
     assert (question, str(address), original_port) == (b"question", somewhere, port)
 
-    answering = of_family(allow_all.listeners.udp_answers, family)
+    answering = of_family(armed.listeners.udp_answers, family)
     answering.sendto(udp_packet((address, port), (ip_address(peer[0]), peer[1]), b"answer"), (peer[0], 0))
     answer, source = client.recvfrom(512)
     assert (answer, source[:2]) == (b"answer", (somewhere, port))
 
 
-def test_in_allow_all_dns_still_goes_to_the_dns_listener(allow_all):
-    allow_all.make(INET, DATAGRAM).sendto(b"question", ("8.8.8.8", 53))
-    assert of_family(allow_all.listeners.dns_udp, INET).recv(512) == b"question"
+def test_dns_still_goes_to_the_dns_listener(armed):
+    armed.make(INET, DATAGRAM).sendto(b"question", ("8.8.8.8", 53))
+    assert of_family(armed.listeners.dns_udp, INET).recv(512) == b"question"
 
 
-def test_in_allow_all_udp_from_a_made_up_source_is_refused(allow_all):
+def test_udp_from_a_made_up_source_is_refused(armed):
     """The answer to it would come back to the gateway as a request."""
-    client = allow_all.make(INET, DATAGRAM)
+    client = armed.make(INET, DATAGRAM)
     ip_freebind = 15
     client.setsockopt(socket.IPPROTO_IP, ip_freebind, 1)
     client.bind(("203.0.113.99", 0))
     with pytest.raises(PermissionError):
         client.sendto(b"question", ("203.0.113.10", 443))
-    assert allow_all.refused().udp == 1
+    assert armed.refused().udp == 1
 
 
 @pytest.mark.parametrize(
@@ -277,17 +255,17 @@ def test_in_allow_all_udp_from_a_made_up_source_is_refused(allow_all):
     [(STREAM, 1080), (STREAM, 3128), (STREAM, 15001), (STREAM, 15002), (DATAGRAM, 15002), (DATAGRAM, 15003)],
 )
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0"])
-def test_the_agent_cannot_take_over_a_listener(allow_all, address, kind, port):
-    thief = allow_all.make(INET, kind)
+def test_the_agent_cannot_take_over_a_listener(armed, address, kind, port):
+    thief = armed.make(INET, kind)
     thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     with pytest.raises(OSError, match="Address already in use"):
         thief.bind((address, port))
 
 
-def test_listeners_do_not_block_and_are_not_inherited(allow_all):
-    assert all(not listener.getblocking() and not listener.get_inheritable() for listener in allow_all.listeners)
-    assert {door: len(group) for door, group in allow_all.listeners.groups().items()} == {
+def test_listeners_do_not_block_and_are_not_inherited(armed):
+    assert all(not listener.getblocking() and not listener.get_inheritable() for listener in armed.listeners)
+    assert {door: len(group) for door, group in armed.listeners.groups().items()} == {
         "tcp": 2,
         "dns_udp": 2,
         "dns_tcp": 2,
@@ -298,29 +276,23 @@ def test_listeners_do_not_block_and_are_not_inherited(allow_all):
     }
 
 
-def test_where_udp_is_refused_there_are_no_listeners_for_it(block_all):
-    assert block_all.listeners.udp == block_all.listeners.udp_answers == ()
-
-
 @families
-def test_a_program_that_wants_an_address_first_finds_one(block_all, family, somewhere):
-    client = block_all.make(family, DATAGRAM)
+def test_a_program_that_wants_an_address_first_finds_one(armed, family, somewhere):
+    client = armed.make(family, DATAGRAM)
     client.connect((somewhere, 443))
     assert client.getsockname()[0] == str(loopback.OWN_IPV4 if family == INET else loopback.OWN_IPV6)
 
 
 def test_a_sandbox_can_be_armed_again_when_its_gateway_was_restarted(namespace):
-    with sealed(namespace, udp=True):
+    with sealed(namespace):
         pass
-    with sealed(namespace, udp=False) as again:
-        with pytest.raises(PermissionError):
-            again.make(INET, DATAGRAM).sendto(b"x", ("203.0.113.10", 9999))
+    with sealed(namespace) as again:
         again.make(INET, STREAM).connect(("203.0.113.10", 443))
         again.accept(again.listeners.tcp, INET)
 
 
 def test_without_a_gateway_the_sandbox_is_closed(namespace):
-    arm(namespace, udp=False).close()
+    arm(namespace).close()
     with namespace.run(socket.socket) as client, pytest.raises(ConnectionRefusedError):
         client.connect(("203.0.113.10", 443))
 
@@ -331,7 +303,7 @@ def test_a_helper_can_arm_and_hand_the_listeners_out(namespace):
     with ours, theirs:
 
         def helper():
-            listeners = arm_here(udp=True)
+            listeners = arm_here()
             send_sockets(theirs, listeners.groups())
             listeners.close()
 
@@ -349,29 +321,29 @@ def test_a_missing_program_is_named_with_its_package(namespace, monkeypatch, tmp
     monkeypatch.setattr(programs, "DIRECTORIES", str(tmp_path))
     monkeypatch.setattr(programs, "Trust", lambda: Trust((tmp_path, *SYSTEM)))
     with pytest.raises(ArmingError, match=rf"{program} is not installed\n.*apt-get install {package}$"):
-        arm(namespace, udp=False)
+        arm(namespace)
 
 
 def test_a_port_that_is_taken_is_an_error_that_leaves_nothing_open(namespace):
-    arm(namespace, udp=False).close()
+    arm(namespace).close()
     with (
         namespace.run(lambda: socket.create_server(("127.0.0.1", 3128))),
         pytest.raises(ArmingError, match=r"cannot bind its listeners: .*in use\nNothing else may listen on .*3128"),
     ):
-        arm(namespace, udp=False)
-    with sealed(namespace, udp=False) as armed:
+        arm(namespace)
+    with sealed(namespace) as armed:
         assert armed.listeners.tcp
 
 
 def test_a_namespace_that_cannot_be_entered_is_an_error(namespace):
     namespace.close()
     with pytest.raises(ArmingError, match="cannot enter its network namespace"):
-        arm(namespace, udp=False)
+        arm(namespace)
 
 
 def test_without_the_right_to_filter_packets_nothing_is_armed(namespace):
     """Neither nft nor ip does anything for one who lacks CAP_NET_ADMIN, and that is an error, not a warning."""
-    code = "from belljar.sandbox.arming import arm_here; arm_here(udp=False)"
+    code = "from belljar.sandbox.arming import arm_here; arm_here()"
     command = ["setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin", sys.executable, "-c", code]
     done = namespace.run(lambda: subprocess.run(command, capture_output=True, text=True, check=False))
     assert "ArmingError: the sandbox cannot be sealed: cannot install its packet filter: nft: " in done.stderr

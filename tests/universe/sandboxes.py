@@ -40,7 +40,7 @@ class Sandbox(Place):
     def __init__(self, directory: Path, *, udp: bool) -> None:
         super().__init__("sandbox")
         assert_no_way_out(self, {"lo"})
-        self.listeners = arm(self.namespace, udp=udp)
+        self.listeners = arm(self.namespace)
         self._directory = directory
         for name, text in _FILES.items():
             (directory / name).write_text(text)

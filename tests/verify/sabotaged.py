@@ -45,7 +45,7 @@ def no_packet_filter():
 
 
 def no_rule_for_dns():
-    rules = nft.ruleset(udp=False).splitlines()
+    rules = nft.ruleset().splitlines()
     without = [line for line in rules if "dport 53" not in line]
     assert without != rules
     replace(nft, "ruleset", lambda **_: "\n".join(without) + "\n")

@@ -24,11 +24,11 @@ def on_a_bridge():
 def not_armed():
     """Bind the gateway's listeners, with no packet filter that leads to them."""
 
-    def without_filter(*, udp):
+    def without_filter():
         loopback.bring_up()
-        return arming._bind(udp=udp)
+        return arming._bind()
 
-    replace(sealing, "armed_here", without_filter)
+    replace(sealing, "arm_here", without_filter)
 
 
 def _order(**changes: Any) -> None:

@@ -6,16 +6,13 @@ a sandbox is closed.
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum, StrEnum
-from pathlib import Path
+from enum import Enum
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from belljar.errors import BelljarError
 from belljar.gateway.listeners import Listeners
 from belljar.sandbox.layers import Layer
-from belljar.sandbox.spec import Bind, ResourceLimits
+from belljar.sandbox.spec import Command, SandboxSpec
 
 FILE_LIMIT: Final = 64 << 20
 """Bytes of a file that is put or got in one piece."""
@@ -27,7 +24,7 @@ class MachineError(BelljarError):
     """This machine cannot do it as it is. Mend what the text names."""
 
 
-class WantedError(BelljarError):
+class SpecError(BelljarError):
     """No such sandbox can be made, or no such command be run. Ask for another."""
 
 
@@ -45,69 +42,6 @@ class PathError(BelljarError):
 
 class LostError(BelljarError):
     """A process of the backend was lost, and with it the answer. Look at what is there, and try again."""
-
-
-class Isolation(StrEnum):
-    """What is between a sandbox and the network."""
-
-    SEALED = "sealed"
-    """It has no interface but loopback, and doors that the gateway holds."""
-
-    PERIMETER = "perimeter"
-    """It has a network of its own, and the host's packet filter leaves it no way but to the gateway."""
-
-    NONE = "none"
-    """Nothing: it has the network that its backend gives to everybody, and no doors."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """A sandbox as somebody wants it. Backends make it so, or refuse."""
-
-    udp: bool = False
-    """Whether the gateway is given UDP; a sandbox that is not must be adopted anew to get it."""
-
-    image: str | None = None
-    """None for the view that `belljar run` shows: the host's own system, read-only."""
-
-    workdir: Path | None = None
-    """A directory of the host to work in, writable, at its own place. None for an empty one at /workspace that vanishes
-    with the sandbox."""
-
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables of every command, beside the few that each backend sets (PATH, HOME, TMPDIR, BELLJAR)."""
-
-    binds: tuple[Bind, ...] = ()
-    allow_write: tuple[Path, ...] = ()
-    """Places in the working directory that the host runs code from, and that may be written to all the same."""
-
-    keep: tuple[Path, ...] = ()
-    """Files of the user's own that stay as they are, even where the agent may write."""
-
-    files: Mapping[Path, bytes] = field(default_factory=dict)
-    """Small read-only files that exist inside only."""
-
-    debugger: bool = False
-    """Whether programs inside may trace each other."""
-
-    read_only: bool = False
-    """Whether an image's files cannot be changed. What is in the working directory and in /tmp can."""
-
-    isolation: Isolation = Isolation.SEALED
-
-    limits: ResourceLimits = field(default_factory=ResourceLimits)
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A program to run in a sandbox."""
-
-    arguments: tuple[str, ...]
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Added to the sandbox's, and stronger."""
-
-    workdir: Path | None = None
-    """A directory inside; None for the sandbox's own."""
 
 
 class Streams(NamedTuple):
@@ -157,7 +91,7 @@ class State(Enum):
     """Its processes have ended, or it was never finished; what is left of it awaits `destroy`."""
 
 
-class Found(NamedTuple):
+class SandboxStatus(NamedTuple):
     """A sandbox that is there."""
 
     sandbox: str
@@ -175,15 +109,15 @@ class Backend(Protocol):
     Any method raises LostError; methods that take a sandbox raise GoneError unless they say otherwise.
     """
 
-    def create(self, sandbox: str, wanted: Wanted) -> Listeners:
+    def create(self, sandbox: str, spec: SandboxSpec) -> Listeners:
         """Make a sealed sandbox in which nothing runs yet, and return its doors, which are the caller's to close.
 
-        It lives on when the caller dies. Raises WantedError (also if the name is taken) and MachineError; then nothing
+        It lives on when the caller dies. Raises SpecError (also if the name is taken) and MachineError; then nothing
         is left of it.
         """
 
-    def adopt(self, sandbox: str, *, udp: bool) -> Listeners:
-        """Seal a sandbox anew and return new doors: after a crash of who served them, or to change its stance on UDP.
+    def adopt(self, sandbox: str) -> Listeners:
+        """Seal a sandbox anew and return new doors, after a crash of who served them.
 
         The doors it had must be closed by then. Raises MachineError; the sandbox is closed then.
         """
@@ -191,7 +125,7 @@ class Backend(Protocol):
     def start(self, sandbox: str, command: Command, streams: Streams) -> Process:
         """Start a command, with no more rights than any other process inside.
 
-        Raises PausedError, and WantedError for what no program can be given: no arguments, a NUL, too many bytes.
+        Raises PausedError, and SpecError for what no program can be given: no arguments, a NUL, too many bytes.
         """
 
     def put_file(self, sandbox: str, path: str, content: bytes, mode: int = 0o644) -> None:
@@ -212,7 +146,7 @@ class Backend(Protocol):
     def destroy(self, sandbox: str) -> None:
         """End every process inside, and take away all that the sandbox held. It need not be there."""
 
-    def sandboxes(self) -> list[Found]:
+    def sandboxes(self) -> list[SandboxStatus]:
         """Return every sandbox of this owner, those of its earlier lives and the dead included."""
 
     def close(self) -> None:

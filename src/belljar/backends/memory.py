@@ -13,15 +13,13 @@ from typing import Self
 
 from belljar.backends.interface import (
     FILE_LIMIT,
-    Command,
-    Found,
     GoneError,
     PathError,
     PausedError,
+    SandboxStatus,
+    SpecError,
     State,
     Streams,
-    Wanted,
-    WantedError,
     is_name,
 )
 from belljar.backends.memoryprocess import (
@@ -34,6 +32,7 @@ from belljar.backends.memoryprocess import (
     no_such_program,
 )
 from belljar.gateway.listeners import Listeners
+from belljar.sandbox.spec import Command, SandboxSpec
 
 
 class World:
@@ -51,17 +50,17 @@ class MemoryBackend:
         self._world = world
         self._lock = Lock()
 
-    def create(self, sandbox: str, wanted: Wanted) -> Listeners:
+    def create(self, sandbox: str, spec: SandboxSpec) -> Listeners:
         """See `Backend`."""
         with self._lock:
             if sandbox in self._world.sandboxes or not is_name(sandbox):
-                raise WantedError(f'"{sandbox}" cannot be the name, or is taken; choose another')
-            made = self._world.sandboxes[sandbox] = Sandbox(wanted)
-        made.files.update({str(path): content for path, content in wanted.files.items()})
+                raise SpecError(f'"{sandbox}" cannot be the name, or is taken; choose another')
+            made = self._world.sandboxes[sandbox] = Sandbox(spec)
+        made.files.update({str(path): content for path, content in spec.files.items()})
         made.goes_on.set()
         return _doors()
 
-    def adopt(self, sandbox: str, *, udp: bool) -> Listeners:  # noqa: ARG002 - these doors carry nothing either way
+    def adopt(self, sandbox: str) -> Listeners:
         """See `Backend`."""
         self._alive(sandbox)
         return _doors()
@@ -72,7 +71,7 @@ class MemoryBackend:
         if not inside.goes_on.is_set():
             raise PausedError(f"the sandbox {sandbox} is paused; resume it first")
         if not command.arguments or any("\0" in word for word in command.arguments):
-            raise WantedError("a command needs the name of a program, and words without a NUL")
+            raise SpecError("a command needs the name of a program, and words without a NUL")
         program = self._world.programs.get(command.arguments[0], no_such_program)
         process = MemoryProcess(inside, command, Streams(*map(os.dup, streams)), program)
         inside.commands.append(process)
@@ -110,9 +109,9 @@ class MemoryBackend:
                 process.signal(KILLED)
             ended.goes_on.set()
 
-    def sandboxes(self) -> list[Found]:
+    def sandboxes(self) -> list[SandboxStatus]:
         """See `Backend`."""
-        return [Found(name, _state(inside)) for name, inside in sorted(self._world.sandboxes.items())]
+        return [SandboxStatus(name, _state(inside)) for name, inside in sorted(self._world.sandboxes.items())]
 
     def close(self) -> None:
         """See `Backend`."""

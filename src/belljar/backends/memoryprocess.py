@@ -9,7 +9,8 @@ from socket import socketpair
 from threading import Event, Lock, Thread
 from typing import Final
 
-from belljar.backends.interface import Command, Streams, Wanted
+from belljar.backends.interface import Streams
+from belljar.sandbox.spec import Command, SandboxSpec
 
 KILLED: Final = 9
 WORKDIR: Final = "/workspace"
@@ -21,7 +22,7 @@ _CHUNK: Final = 65536
 class Sandbox:
     """A sandbox that is nothing but this."""
 
-    wanted: Wanted
+    spec: SandboxSpec
     files: dict[str, bytes] = field(default_factory=dict)
     commands: "list[MemoryProcess]" = field(default_factory=list)
     goes_on: Event = field(default_factory=Event)
@@ -139,13 +140,13 @@ def _cat(process: MemoryProcess) -> int:
 
 
 def _env(process: MemoryProcess) -> int:
-    variables = {"BELLJAR": "1", **process.sandbox.wanted.environment, **process.command.environment}
+    variables = {"BELLJAR": "1", **process.sandbox.spec.environment, **process.command.environment}
     process.write("".join(f"{name}={value}\n" for name, value in variables.items()).encode())
     return 0
 
 
 def _pwd(process: MemoryProcess) -> int:
-    process.write(f"{process.command.workdir or process.sandbox.wanted.workdir or WORKDIR}\n".encode())
+    process.write(f"{process.command.workdir or process.sandbox.spec.workdir or WORKDIR}\n".encode())
     return 0
 
 

@@ -10,13 +10,16 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from belljar.backends import registry
 from belljar.cli import summary
 from belljar.cli.amounts import Bytes, Seconds
+from belljar.cli.backendname import BackendName
 from belljar.cli.learning import learned
 from belljar.cli.runpolicy import PolicyOptions, policy_of
 from belljar.errors import BelljarError, message
@@ -24,19 +27,15 @@ from belljar.linux.links import links_on
 from belljar.policy import Mode
 from belljar.sandbox.changes import Changes, changed_places, runnable_changes
 from belljar.sandbox.homes import home_inside
-from belljar.sandbox.spec import Bind, ResourceLimits, Spec
+from belljar.sandbox.spec import Bind, Command, Isolation, ResourceLimits, SandboxSpec
 from belljar.statedir import known_states
 
 if TYPE_CHECKING:
     from belljar.backends.attending import Outcome
-    from belljar.backends.interface import Wanted
     from belljar.sandbox.network import Network
 
 EXIT_FAILED = 125
 """Belljar's own failures; everything else is the command's own exit code."""
-
-_LOCAL = "local"
-_ENGINES = ("docker", "podman")
 
 _ABOUT_USER = ("COLORTERM", "LANG", "LANGUAGE", "TERM", "TZ")
 _ABOUT_MACHINE = ("LOGNAME", "PATH", "SHELL", "USER")
@@ -52,8 +51,8 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     options = [
         click.option(
             "--backend",
-            type=click.Choice([_LOCAL, *_ENGINES]),
-            default=_LOCAL,
+            type=BackendName(),
+            default=registry.DEFAULT,
             help="What makes the sandbox. Default: local, with this machine's programs.",
         ),
         click.option("--image", metavar="IMAGE", help="The image to run, with the backends docker and podman."),
@@ -126,7 +125,7 @@ def run(command: tuple[str, ...], **options: Any) -> None:
     environment or your other processes. In a container it sees the image instead of your programs; without a command,
     the image's own is run. The exit code is the command's; 124 is a timeout, 125 a failure of Belljar's.
     """
-    if not command and options["backend"] == _LOCAL:
+    if not command and not registry.find(options["backend"]).runs_images:
         raise click.UsageError("there is nothing to run; write a command after --, such as: belljar run -- make test")
     if command and not command[0]:
         raise click.UsageError("the command's first word is empty; perhaps a variable is not set that should name it")
@@ -140,7 +139,7 @@ def shell(command: tuple[str, ...], **options: Any) -> None:
     """Open a shell in a sandbox, to look around. It takes the options of `belljar run`."""
     if command:
         raise click.UsageError(f"a shell is given no command; write: belljar run -- {shlex.join(command)}")
-    shell = os.environ.get("SHELL") if options["backend"] == _LOCAL else None
+    shell = None if registry.find(options["backend"]).runs_images else os.environ.get("SHELL")
     sys.exit(_run((shell or "/bin/sh", "-i"), options, after_entrypoint=False))
 
 
@@ -184,19 +183,23 @@ class _Run:
 
     def __init__(self, command: tuple[str, ...], options: dict[str, Any], *, after_entrypoint: bool) -> None:
         self._options, self._after_entrypoint = options, after_entrypoint
+        self._backend = registry.find(options["backend"])
         self._check_backend()
         self._quiet: bool = options["quiet"]
         self._started_ns = time.time_ns()
         self._workdir = _workdir(options["workdir"])
         self._binds = (*self._named_binds("bind", writable=True), *self._named_binds("ro_bind", writable=False))
-        self._spec = Spec(
-            command=command,
-            workdir=self._workdir,
+        self._command = Command(command)
+        self._spec = SandboxSpec(
+            image=options["image"],
+            workdir=None if options["no_workdir"] else self._workdir,
             environment=self._environment(),
             binds=self._binds,
             allow_write=tuple(map(Path, options["allow_write"])),
             keep=tuple(self._own_file(name) for name in ("policy", "audit") if options[name]),
             debugger=options["allow_debugger"],
+            read_only=options["read_only"],
+            isolation=Isolation.NONE if options["no_network_isolation"] else Isolation(options["isolation"]),
             limits=ResourceLimits(options["cpu_limit"], options["mem_limit"]),
         )
 
@@ -209,9 +212,7 @@ class _Run:
 
         options = self._options
         if options["no_network_isolation"]:
-            whose = (
-                "this machine's" if options["backend"] == _LOCAL else f"the network that {options['backend']} gives:"
-            )
+            whose = f"the network that {options['backend']} gives:" if self._backend.runs_images else "this machine's"
             self._say(f"the command has {whose} whole network (--no-network-isolation)")
             code = self._start(None, notice(None))
             with suppress(BrokenPipeError):
@@ -252,18 +253,14 @@ class _Run:
             _check_state(self._workdir, writable=True)
         for bind in self._binds:
             _check_state(bind.source, writable=bind.writable)
-        if self._options["backend"] == _LOCAL:
-            from belljar.backends.local.running import run  # noqa: PLC0415
-
-            return self._ended(run(self._spec, network, {POLICY_FILE: told}, timeout=self._options["timeout"]))
-        from belljar.backends.containers.running import Program, Runner  # noqa: PLC0415
-
-        runner = Runner(self._options["backend"], os.environ)
-        runner.sweep()
-        program = Program(self._spec.command, self._after_entrypoint)
-        udp = network is not None and network.policy.mode is Mode.ALLOW_ALL
-        wanted = self._wanted({POLICY_FILE: told}, udp=udp)
-        return self._ended(runner.run(wanted, program, network, self._options["timeout"]))
+        outcome = self._backend.run(
+            replace(self._spec, files={POLICY_FILE: told}),
+            self._command,
+            network,
+            timeout=self._options["timeout"],
+            after_entrypoint=self._after_entrypoint,
+        )
+        return self._ended(outcome)
 
     def _ended(self, outcome: "Outcome") -> int:
         if outcome.out_of_memory:
@@ -272,31 +269,13 @@ class _Run:
             self._say(f"everything was ended after {self._options['timeout']:g} seconds; --timeout gives it more")
         return outcome.code
 
-    def _wanted(self, files: dict[Path, bytes], *, udp: bool) -> "Wanted":
-        from belljar.backends.interface import Isolation, Wanted  # noqa: PLC0415
-
-        spec, options = self._spec, self._options
-        return Wanted(
-            udp=udp,
-            image=options["image"],
-            workdir=None if options["no_workdir"] else spec.workdir,
-            environment=spec.environment,
-            binds=spec.binds,
-            allow_write=spec.allow_write,
-            keep=spec.keep,
-            files=files,
-            debugger=spec.debugger,
-            read_only=options["read_only"],
-            isolation=Isolation.NONE if options["no_network_isolation"] else Isolation(options["isolation"]),
-            limits=spec.limits,
-        )
-
     def _check_backend(self) -> None:
         """Refuse options that a backend would have to ignore."""
         options = self._options
-        if options["backend"] != _LOCAL and not options["image"]:
-            raise BelljarError(f"{options['backend']} runs images; name one with --image")
-        if options["backend"] == _LOCAL:
+        if self._backend.runs_images:
+            if not options["image"]:
+                raise BelljarError(f"{options['backend']} runs images; name one with --image")
+        else:
             for name, given in (("--image", options["image"]), ("--read-only", options["read_only"]),
                                 ("--no-workdir", options["no_workdir"]),
                                 ("--isolation perimeter", options["isolation"] == "perimeter")):  # fmt: skip
@@ -332,11 +311,11 @@ class _Run:
         return [self._workdir, *(bind.source for bind in self._binds if bind.writable)]
 
     def _environment(self) -> dict[str, str]:
-        is_local = self._options["backend"] == _LOCAL
-        names = (*_ABOUT_USER, *_ABOUT_MACHINE) if is_local else _ABOUT_USER
+        shows_machine = not self._backend.runs_images
+        names = (*_ABOUT_USER, *_ABOUT_MACHINE) if shows_machine else _ABOUT_USER
         passed = {name: os.environ[name] for name in names if name in os.environ}
         passed |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
-        if is_local:
+        if shows_machine:
             passed |= {"HOME": str(home_inside(os.environ)), "TMPDIR": "/tmp", "BELLJAR": "1"}  # noqa: S108
         for item in self._options["env"]:
             name, given, value = item.partition("=")

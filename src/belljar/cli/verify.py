@@ -5,26 +5,22 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from belljar.backends.registry import DEFAULT
+from belljar.cli.backendname import BackendName
 from belljar.cli.tables import print_table
 
 if TYPE_CHECKING:
-    from belljar.verify.makers import BackendName
     from belljar.verify.report import Report
 
 EXIT_BROKEN = 1
 
 
 @click.command()
-@click.option(
-    "--backend",
-    type=click.Choice(["local", "docker", "podman"]),
-    default="local",
-    help="What makes the sandbox. Default: local.",
-)
+@click.option("--backend", type=BackendName(), default=DEFAULT, help="What makes the sandbox. Default: local.")
 @click.option("--json", "json_file", metavar="FILE", type=click.File("w", lazy=False), help="Write a JSON document.")
 @click.option("--junit", "junit_file", metavar="FILE", type=click.File("w", lazy=False), help="Write JUnit XML.")
 @click.option("--only", metavar="ID", multiple=True, help="Try this probe, or this way out by its number. Repeatable.")
-def verify(backend: "BackendName", json_file: TextIO | None, junit_file: TextIO | None, only: tuple[str, ...]) -> None:
+def verify(backend: str, json_file: TextIO | None, junit_file: TextIO | None, only: tuple[str, ...]) -> None:
     """Prove that a sandbox on this machine is sealed.
 
     A real sandbox is made, every known way out of it is tried from inside, and a witness outside sees what arrives. It

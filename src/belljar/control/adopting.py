@@ -111,7 +111,7 @@ async def _close_all(plane: Plane, sandboxes: Iterable[Sandbox], why: str) -> No
 
 
 async def _open_doors(plane: Plane, sandbox: Sandbox, status: Status) -> None:
-    listeners = await apart(lambda: plane.backends[sandbox.backend].adopt(sandbox.id, udp=True))
+    listeners = await apart(lambda: plane.backends[sandbox.backend].adopt(sandbox.id))
     try:
         async with sandbox.network_lock:
             await _serve(plane, sandbox, listeners)

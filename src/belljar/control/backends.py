@@ -4,20 +4,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from belljar.backends import registry
 from belljar.backends.interface import Backend
 
 
 def make_backends(state: Path) -> Mapping[str, Backend]:
     """Make every backend there is, by its name; each keeps what is its own below the state directory.
 
-    Raises MachineError. That there is no container engine is no error before somebody wants a container.
+    Raises MachineError.
     """
-    # Backends are imported where they are used.
-    from belljar.backends.containers.late import LateBackend  # noqa: PLC0415
-    from belljar.backends.local.backend import LocalBackend  # noqa: PLC0415
-
-    return {
-        "local": LocalBackend(state / "local"),
-        "docker": LateBackend("docker", state / "docker", os.environ),
-        "podman": LateBackend("podman", state / "podman", os.environ),
-    }
+    return {name: registry.find(name).open(state / name, os.environ) for name in registry.names()}

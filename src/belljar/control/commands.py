@@ -21,12 +21,13 @@ from signal import SIGKILL
 from threading import Timer
 from typing import Final, Literal, NamedTuple
 
-from belljar.backends.interface import Command, MachineError, Process, Streams
+from belljar.backends.interface import MachineError, Process, Streams
 from belljar.control.pipes import Pipe
 from belljar.control.plane import Plane
 from belljar.control.sandbox import Sandbox
 from belljar.control.threads import apart
 from belljar.errors import BelljarError
+from belljar.sandbox.spec import Command
 
 Stream = Literal["stdout", "stderr"]
 Pipes = dict[Stream, Pipe]

@@ -12,13 +12,13 @@ from typing import Any
 
 from starlette.responses import Response
 
-from belljar.backends.interface import Command
 from belljar.control.answers import EVENT_STREAM, data_answer, server_sent, stream_answer
 from belljar.control.calls import Call
 from belljar.control.commands import Ended, Output, Running
 from belljar.control.problems import Finding, as_problem, refusing
 from belljar.control.schemas import DEFAULT_OUTPUT
 from belljar.errors import BelljarError
+from belljar.sandbox.spec import Command
 
 
 async def execute(call: Call) -> Response:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from belljar.backends.interface import GoneError, LostError, MachineError, PathError, PausedError, WantedError
+from belljar.backends.interface import GoneError, LostError, MachineError, PathError, PausedError, SpecError
 from belljar.control.database import StorageError
 from belljar.errors import BelljarError
 from belljar.gateway.upstreamproxy import UnenforceableError
@@ -62,7 +62,7 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
 """Every code. Codes are added, and never change their meaning."""
 
 _OF_ERRORS: Final[tuple[tuple[type[BelljarError], str], ...]] = (
-    (WantedError, "unmakeable"),
+    (SpecError, "unmakeable"),
     (MachineError, "machine_unable"),
     (GoneError, "sandbox_gone"),
     (PausedError, "sandbox_paused"),

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from belljar.backends.interface import Isolation, Wanted
 from belljar.control.database import StorageError
 from belljar.control.deadlines import since_boot
 from belljar.control.happenings import SandboxCreated, SandboxDeleted, SandboxPaused, SandboxResumed
@@ -26,7 +25,7 @@ from belljar.control.sandbox import Request, Sandbox, Status
 from belljar.control.threads import apart
 from belljar.errors import BelljarError
 from belljar.gateway.upstreamproxy import check_enforceable
-from belljar.sandbox.spec import Bind, ResourceLimits
+from belljar.sandbox.spec import Bind, Isolation, ResourceLimits, SandboxSpec
 
 _SECONDS_TO_PAUSE: Final = 2.0
 
@@ -36,7 +35,7 @@ class Order:
     """A sandbox as a client wants it, checked."""
 
     backend: str
-    wanted: Wanted
+    spec: SandboxSpec
     asked: Mapping[str, Any]
     labels: Mapping[str, str]
     ttl: float | None
@@ -75,7 +74,7 @@ class Sandboxes:
         async with sandbox.lock:
             try:
                 await self._plane.store.save(sandbox.to_row())
-                await self._make(sandbox, order.wanted)
+                await self._make(sandbox, order.spec)
             except BaseException:
                 await self._sweep(sandbox)
                 raise
@@ -184,9 +183,9 @@ class Sandboxes:
             with suppress(KeyError):  # nobody serves it
                 await apart(lambda: workers.change_policy(sandbox.id, compiled, until=until or network.until))
 
-    async def _make(self, sandbox: Sandbox, wanted: Wanted) -> None:
+    async def _make(self, sandbox: Sandbox, spec: SandboxSpec) -> None:
         backend, workers = self._plane.backends[sandbox.backend], self._plane.workers
-        listeners = await asyncio.to_thread(backend.create, sandbox.id, wanted)
+        listeners = await asyncio.to_thread(backend.create, sandbox.id, spec)
         try:
             await apart(lambda: workers.open(sandbox.id, sandbox.network.base, listeners))
         except BaseException:
@@ -224,7 +223,7 @@ def check_times(ttl: float | None, hard_ttl: float | None) -> None:
         raise refusing("invalid_request", [Finding("ttl", f"{ttl} is more than hard_ttl, {hard_ttl}; write less")])
 
 
-def wanted_from(body: Mapping[str, Any], state: Path) -> Wanted:
+def spec_from(body: Mapping[str, Any], state: Path) -> SandboxSpec:
     """Return what a client wants, as backends understand it. Raises ProblemError."""
     limits = body.get("limits") or {}
     binds = tuple(
@@ -235,8 +234,7 @@ def wanted_from(body: Mapping[str, Any], state: Path) -> Wanted:
         )
         for index, mount in enumerate(body.get("mounts", ()))
     )
-    return Wanted(
-        udp=True,  # a policy that is set later may allow it, and then nothing has to be made anew
+    return SandboxSpec(
         image=body.get("image"),
         read_only=body.get("read_only", False),
         isolation=Isolation(body.get("isolation", Isolation.SEALED)),

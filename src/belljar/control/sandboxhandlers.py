@@ -14,7 +14,7 @@ from belljar.control.calls import Call
 from belljar.control.operations import BINARY
 from belljar.control.problems import Finding, refusing
 from belljar.control.sandbox import Request, Sandbox
-from belljar.control.sandboxes import Order, check_times, wanted_from
+from belljar.control.sandboxes import Order, check_times, spec_from
 from belljar.policy.reading import Reading
 from belljar.sandbox.layers import Layer, unknown_layers
 
@@ -31,16 +31,16 @@ async def create(call: Call) -> Response:
         raise refusing("invalid_request", [Finding("backend", f'"{backend}" is not there; use {known}')])
     ttl, hard_ttl = body.get("ttl") or None, body.get("hard_ttl") or None
     check_times(ttl, hard_ttl)
-    wanted = await asyncio.to_thread(wanted_from, body, plane.state)
+    spec = await asyncio.to_thread(spec_from, body, plane.state)
     reading = Reading(body.get("network", {"mode": "block-all"}))
     prepared = await call.services.networks.prepare(reading, body, "network")
     order = Order(
         backend=backend,
-        wanted=wanted,
+        spec=spec,
         asked={
             "image": body.get("image"),
-            "read_only": wanted.read_only,
-            "isolation": wanted.isolation.value,
+            "read_only": spec.read_only,
+            "isolation": spec.isolation.value,
             "workdir": body.get("workdir"),
             "mounts": body.get("mounts", []),
             "limits": body.get("limits", {}),

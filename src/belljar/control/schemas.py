@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from belljar.backends.interface import FILE_LIMIT, Isolation
+from belljar.backends.interface import FILE_LIMIT
 from belljar.control.problems import KINDS
 from belljar.control.sandbox import Status
 from belljar.policy import Action, Mode, Protocol
 from belljar.sandbox.layers import LayerName
+from belljar.sandbox.spec import Isolation
 
 Schema = dict[str, Any]
 

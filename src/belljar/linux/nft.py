@@ -7,15 +7,15 @@ and an agent's own servers work as ever. Of the rest
 - DNS, over UDP or TCP and to whatever resolver, inside or not, is redirected to the gateway's DNS listeners;
 - TCP (and MPTCP, which is TCP to the kernel's filters) is redirected to the gateway's transparent listeners, which
   ask conntrack for the original destination;
-- UDP is refused, or in allow-all let through to the loopback interface, where `tproxy` hands it to the gateway's
-  transparent listeners with its destination intact. Only packets from an inside source go there: an answer of the
-  gateway to a source that the agent made up (IP_FREEBIND takes no privilege) would come back to it as a request;
+- UDP is let through to the loopback interface, where `tproxy` hands it to the gateway's transparent listeners with its
+  destination intact. Only packets from an inside source go there, and others are refused: an answer of the gateway to a
+  source that the agent made up (IP_FREEBIND takes no privilege) would come back to it as a request;
 - everything else (ICMP, SCTP, DCCP, UDP-Lite, raw) is refused.
 
 Refused means: the sender has EPERM at once, and an ICMP error as well. Nothing is dropped in silence, and the
 policy of the filter is to drop what no rule knows. The filter is a second wall: there is no interface to leave by.
 
-The table is static. What the policy says is the gateway's business, and only the mode's stance on UDP shows here.
+The table is static. What the policy says is the gateway's business.
 To install it again it is flushed, not deleted: that keeps the counters, and on a fresh namespace it is three times
 as quick, because the kernel waits for deletions.
 """
@@ -58,40 +58,25 @@ table inet belljar {{
         type filter hook output priority 0; policy drop;
         ip daddr @inside4 accept
         ip6 daddr @inside6 accept
-{udp_rules}
+        ip saddr @inside4 meta l4proto udp accept
+        ip6 saddr @inside6 meta l4proto udp accept
+        meta l4proto udp counter name udp_refused reject with icmpx port-unreachable
         counter name other_refused reject with icmpx admin-prohibited
     }}
-{udp_chain}
-}}
-"""
-
-_REFUSE_UDP: Final = """\
-        meta l4proto udp counter name udp_refused reject with icmpx port-unreachable"""
-
-_LET_UDP_THROUGH: Final = """\
-        ip saddr @inside4 meta l4proto udp accept
-        ip6 saddr @inside6 meta l4proto udp accept"""
-
-_UDP_TO_GATEWAY: Final = f"""\
     chain udp_to_gateway {{
         type filter hook prerouting priority -150; policy accept;
         ip daddr @inside4 accept
         ip6 daddr @inside6 accept
         meta nfproto ipv4 meta l4proto udp tproxy ip to 127.0.0.1:{UDP_PORT} accept
         meta nfproto ipv6 meta l4proto udp tproxy ip6 to [::1]:{UDP_PORT} accept
-    }}"""
+    }}
+}}
+"""
 
 
-def ruleset(*, udp: bool) -> str:
-    """Return the table as text. With `udp` the gateway is given UDP, without it UDP is refused."""
-    return _TABLE.format(
-        OWN_IPV4=OWN_IPV4,
-        OWN_IPV6=OWN_IPV6,
-        DNS_PORT=DNS_PORT,
-        TCP_PORT=TCP_PORT,
-        udp_rules=f"{_LET_UDP_THROUGH}\n{_REFUSE_UDP}" if udp else _REFUSE_UDP,
-        udp_chain=_UDP_TO_GATEWAY if udp else "",
-    )
+def ruleset() -> str:
+    """Return the table as text."""
+    return _TABLE.format(OWN_IPV4=OWN_IPV4, OWN_IPV6=OWN_IPV6, DNS_PORT=DNS_PORT, TCP_PORT=TCP_PORT, UDP_PORT=UDP_PORT)
 
 
 def apply(rules: str) -> None:

@@ -2,7 +2,8 @@
 
 The order matters. The packet filter comes first, when nothing can be sent yet; then the loopback interface; then the
 listeners. Whatever fails, the namespace is closed: there is no interface to leave by, and without listeners nobody
-answers. Arming again (after a restart of the gateway, or to change the stance on UDP) replaces what is there.
+answers. Then it is tried (`proving`), before anything untrusted runs in it. Arming again, after a restart of the
+gateway, replaces what is there.
 """
 
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from belljar.gateway.listeners import Listeners
 from belljar.linux import loopback, nft, transparent
 from belljar.linux.namespaces import NetworkNamespace
 from belljar.linux.programs import ProgramFailedError, ProgramMissingError
+from belljar.sandbox.proving import ProofError, check_alone, prove
 
 HTTP_PROXY_PORT: Final = 3128
 SOCKS_PORT: Final = 1080
@@ -37,28 +39,33 @@ class ArmingError(BelljarError):
     """A sandbox could not be sealed, and must not be used."""
 
 
-def arm(namespace: NetworkNamespace, *, udp: bool) -> Listeners:
-    """Seal a network namespace, and return the listeners in it. With `udp` the gateway is given UDP as well.
-
-    Raises ArmingError.
-    """
+def arm(namespace: NetworkNamespace) -> Listeners:
+    """Seal a network namespace, try it, and return the listeners in it. Raises ArmingError, ProofError."""
     with _step("enter its network namespace", "Run as root, or as root of the user namespace that owns it."):
-        return namespace.run(lambda: arm_here(udp=udp))
+        return namespace.run(arm_here)
 
 
-def arm_here(*, udp: bool) -> Listeners:
-    """Seal the network namespace of the calling thread, and return the listeners in it.
+def arm_here() -> Listeners:
+    """Seal the network namespace of the calling thread, try it, and return the listeners in it.
 
-    Raises ArmingError.
+    Raises ArmingError, ProofError.
     """
-    features = "nf_tables and tproxy" if udp else "nf_tables"
-    with _step("install its packet filter", f"It takes Linux 5.2 or newer with {features}, and CAP_NET_ADMIN."):
-        nft.apply(nft.ruleset(udp=udp))
+    check_alone()
+    with _step(
+        "install its packet filter", "It takes Linux 5.2 or newer with nf_tables and tproxy, and CAP_NET_ADMIN."
+    ):
+        nft.apply(nft.ruleset())
     with _step("bring up its loopback interface", "It takes IPv4 and IPv6 in the kernel, and CAP_NET_ADMIN."):
         loopback.bring_up()
-    remedy = "Nothing else may listen on ports 1080, 3128 and 15001 to 15003 in it."
-    with _step("bind its listeners", f"{remedy} UDP takes CAP_NET_RAW, too." if udp else remedy):
-        return _bind(udp=udp)
+    remedy = "Nothing else may listen on ports 1080, 3128 and 15001 to 15003 in it, and UDP takes CAP_NET_RAW."
+    with _step("bind its listeners", remedy):
+        listeners = _bind()
+    try:
+        prove(listeners)
+    except ProofError:
+        listeners.close()
+        raise
+    return listeners
 
 
 @contextmanager
@@ -72,21 +79,22 @@ def _step(what: str, remedy: str) -> Iterator[None]:
         raise ArmingError(f"the sandbox cannot be sealed: cannot {what}: {error}\n{remedy}") from error
 
 
-def _bind(*, udp: bool) -> Listeners:
+def _bind() -> Listeners:
     with ExitStack() as closing:
 
         def both(kind: int, port: int) -> tuple[socket, ...]:
             return tuple(closing.enter_context(_bound(family, kind, port)) for family in (AF_INET, AF_INET6))
 
-        answering = (AF_INET, AF_INET6) if udp else ()
         listeners = Listeners(
             tcp=both(SOCK_STREAM, nft.TCP_PORT),
             dns_udp=both(SOCK_DGRAM, nft.DNS_PORT),
             dns_tcp=both(SOCK_STREAM, nft.DNS_PORT),
             http_proxy=both(SOCK_STREAM, HTTP_PROXY_PORT),
             socks=both(SOCK_STREAM, SOCKS_PORT),
-            udp=both(SOCK_DGRAM, nft.UDP_PORT) if udp else (),
-            udp_answers=tuple(closing.enter_context(transparent.make_answering(family)) for family in answering),
+            udp=both(SOCK_DGRAM, nft.UDP_PORT),
+            udp_answers=tuple(
+                closing.enter_context(transparent.make_answering(family)) for family in (AF_INET, AF_INET6)
+            ),
         )
         for listener in listeners.udp:
             transparent.make_transparent(listener)

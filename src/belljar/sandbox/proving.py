@@ -7,6 +7,7 @@ documentation ranges, in a namespace that has no interface to leave by, and has 
 import errno
 import select
 import socket
+import struct
 import time
 from ipaddress import ip_address
 from typing import Final
@@ -21,6 +22,8 @@ _PORT: Final = 9
 _DNS: Final = 53
 _SECONDS: Final = 5.0
 _MESSAGE: Final = b"belljar: first probe"
+_RESET: Final = struct.pack("ii", 1, 0)
+"""So that the kernel does not remember the connection for a minute, in which nobody could have the port."""
 
 
 class ProofError(BelljarError):
@@ -38,11 +41,10 @@ def check_alone() -> None:
 
 def prove(listeners: Listeners) -> None:
     """Try the seal from inside. For a thread in the network namespace that was armed. Raises ProofError."""
-    for family, tcp, dns in zip(_ELSEWHERE, listeners.tcp, listeners.dns_udp, strict=True):
+    for family, tcp, dns, udp in zip(_ELSEWHERE, listeners.tcp, listeners.dns_udp, listeners.udp, strict=True):
         _prove_stream(family, tcp)
         _prove_datagram(family, _DNS, dns)
-    for index, family in enumerate(_ELSEWHERE):
-        _prove_datagram(family, _PORT, listeners.udp[index] if listeners.udp else None)
+        _prove_datagram(family, _PORT, udp)
 
 
 def _prove_stream(family: int, listener: socket.socket) -> None:
@@ -55,21 +57,18 @@ def _prove_stream(family: int, listener: socket.socket) -> None:
             accepted, peer = listener.accept()
             with accepted:  # it may be the agent's, where a sandbox is adopted
                 if peer == client.getsockname() and original_destination(accepted) == wanted:
+                    accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
                     return
     raise ProofError(f"a connection to {wanted.address} does not reach the gateway's listener; {_REMEDY}")
 
 
-def _prove_datagram(family: int, port: int, listener: socket.socket | None) -> None:
+def _prove_datagram(family: int, port: int, listener: socket.socket) -> None:
     address = _ELSEWHERE[family]
     with socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as client:
         try:
             client.sendto(_MESSAGE, (address, port))
         except PermissionError:
-            if listener is None:
-                return  # as it should be
             raise ProofError(f"a datagram to {address} port {port} is refused; {_REMEDY}") from None
-        if listener is None:
-            raise ProofError(f"a datagram to {address} port {port} is not refused; {_REMEDY}")
         deadline = time.monotonic() + _SECONDS
         while select.select([listener], [], [], max(deadline - time.monotonic(), 0))[0]:
             message, peer = listener.recvfrom(len(_MESSAGE))

@@ -1,8 +1,22 @@
-"""What somebody wants a sandbox to be. Backends make it so, or refuse."""
+"""What somebody wants a sandbox to be, and the commands in it. Backends make it so, or refuse."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
+
+
+class Isolation(StrEnum):
+    """What is between a sandbox and the network."""
+
+    SEALED = "sealed"
+    """It has no interface but loopback, and doors that the gateway holds."""
+
+    PERIMETER = "perimeter"
+    """It has a network of its own, and the host's packet filter leaves it no way but to the gateway."""
+
+    NONE = "none"
+    """Nothing: it has the network that its backend gives to everybody, and no doors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +36,20 @@ class ResourceLimits:
     memory_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """A sandbox and the command that is to run in it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxSpec:
+    """A sandbox."""
 
-    command: tuple[str, ...]
-    workdir: Path
-    environment: Mapping[str, str]
+    image: str | None = None
+    """None for the host's own system, read-only."""
+
+    workdir: Path | None = None
+    """A directory of the host to work in, writable, at its own place. None for an empty one that vanishes with the
+    sandbox."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables of every command, beside the few that each backend sets (PATH, HOME, TMPDIR, BELLJAR)."""
+
     binds: tuple[Bind, ...] = ()
     allow_write: tuple[Path, ...] = ()
     """Places in the working directory that the host runs code from, and that may be written to all the same."""
@@ -36,7 +57,26 @@ class Spec:
     keep: tuple[Path, ...] = ()
     """Files of the user's own that stay as they are, even where the agent may write."""
 
+    files: Mapping[Path, bytes] = field(default_factory=dict)
+    """Small read-only files that exist inside only."""
+
     debugger: bool = False
     """Whether programs inside may trace each other."""
 
+    read_only: bool = False
+    """Whether an image's files cannot be changed. What is in the working directory and in /tmp can."""
+
+    isolation: Isolation = Isolation.SEALED
     limits: ResourceLimits = field(default_factory=ResourceLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program to run in a sandbox."""
+
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Added to the sandbox's, and stronger."""
+
+    workdir: Path | None = None
+    """A directory inside; None for the sandbox's own."""

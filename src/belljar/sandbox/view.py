@@ -9,7 +9,7 @@ from typing import Final
 from belljar.errors import BelljarError
 from belljar.sandbox import ownplaces, protected
 from belljar.sandbox.homes import homes_of_user
-from belljar.sandbox.spec import Bind, Spec
+from belljar.sandbox.spec import Bind, SandboxSpec
 
 SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu")
 """The directories that programs are in."""
@@ -93,11 +93,12 @@ class View:
     """A directory of our own to work in, writable; where it is on the host is nobody's business inside."""
 
 
-def view_of(spec: Spec, home: Path, files: Mapping[Path, bytes]) -> View:
-    """Return what a sandbox sees; `files` are some that exist inside only. Raises ViewError."""
+def view_of(spec: SandboxSpec, workdir: Path, home: Path, files: Mapping[Path, bytes]) -> View:
+    """Return what a sandbox sees that works in a directory of the host. `files` are some of its own beside those that
+    were asked for. Raises ViewError."""
     system = [Path(place) for place in SYSTEM]
-    binds = (*project(spec), *checked(spec.binds, spec.workdir, spec.keep))
-    files = {path: text.encode() for path, text in _replaced()} | dict(files)
+    binds = (*project(workdir, spec), *checked(spec.binds, workdir, spec.keep))
+    files = {path: text.encode() for path, text in _replaced()} | {**spec.files, **files}
     _check_free(files, binds)
     return View(
         links={path: str(path.readlink()) for path in system if path.is_symlink()},
@@ -109,19 +110,19 @@ def view_of(spec: Spec, home: Path, files: Mapping[Path, bytes]) -> View:
     )
 
 
-def project(spec: Spec) -> tuple[Bind, ...]:
+def project(workdir: Path, spec: SandboxSpec) -> tuple[Bind, ...]:
     """Return the working directory as it is shown, with what must not be changed in it. Raises ViewError."""
-    check_workdir(spec.workdir)
-    ours = _own_places(spec.workdir, spec.allow_write)
-    kept = protected.existing(spec.workdir, spec.allow_write, (*spec.keep, *ours))
+    check_workdir(workdir)
+    ours = _own_places(workdir, spec.allow_write)
+    kept = protected.existing(workdir, spec.allow_write, (*spec.keep, *ours))
     for path in protected.with_other_names(kept):
         raise ViewError(
             f"{path} is to stay as it is, but has another name (a hard link) under which it could be changed;\n"
             f"replace it by a copy (cp {path} copy && mv copy {path}), or let it be changed with --allow-write"
         )
     return (
-        Bind(spec.workdir, spec.workdir, writable=True),
-        *(Bind(path, path, writable=True) for path in protected.pinned(spec.workdir, kept)),
+        Bind(workdir, workdir, writable=True),
+        *(Bind(path, path, writable=True) for path in protected.pinned(workdir, kept)),
         *(Bind(path, path, writable=False) for path in kept),
     )
 

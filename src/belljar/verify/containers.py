@@ -20,8 +20,17 @@ _SAME_USERS: Final = (
 )
 
 
-def containers(kind: Kind, environment: Mapping[str, str]) -> Maker:
-    """Return what makes containers of an engine. Raises MachineError."""
+def docker(environment: Mapping[str, str]) -> Maker:
+    """Return what makes containers of Docker. Raises MachineError."""
+    return _containers("docker", environment)
+
+
+def podman(environment: Mapping[str, str]) -> Maker:
+    """Return what makes containers of Podman. Raises MachineError."""
+    return _containers("podman", environment)
+
+
+def _containers(kind: Kind, environment: Mapping[str, str]) -> Maker:
     engine, cache = find_engine(kind, environment), default_cache(environment)
     open_toolbox(cache)  # once, rather than in each of the processes that make sandboxes
     return Maker(lambda task: ContainerTrial(task, engine, cache), _lacking(engine), sockets=(str(engine.address),))

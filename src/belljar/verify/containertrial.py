@@ -19,13 +19,13 @@ from typing import Final
 from belljar.backends.containers.backend import ContainerBackend
 from belljar.backends.containers.engine import Engine
 from belljar.backends.containers.images import import_image
-from belljar.backends.interface import Command, Streams, Wanted
+from belljar.backends.interface import Streams
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop
 from belljar.linux.descriptors import receive_sockets, send_sockets
 from belljar.linux.processes import get_signal_when_parent_dies
 from belljar.sandbox.serving import serve
-from belljar.sandbox.spec import Bind
+from belljar.sandbox.spec import Bind, Command, SandboxSpec
 from belljar.sandbox.view import SYSTEM
 from belljar.verify.bundle import interpreter
 from belljar.verify.trial import BUNDLE, SECONDS, Task, files
@@ -79,21 +79,21 @@ class ContainerTrial:
 
     def _run(self, backend: ContainerBackend, image: str, doors: socket.socket) -> None:
         name, python = self._task.name, interpreter()
-        listeners = backend.create(name, self._wanted(image, python.binds))
+        listeners = backend.create(name, self._spec(image, python.binds))
         send_sockets(doors, listeners.groups())
         listeners.close()
         if doors.recv(len(_OPEN)):
             streams = Streams(self._end.fileno(), self._end.fileno(), 2)
             backend.start(name, Command((python.program, "-I", str(BUNDLE))), streams).wait(SECONDS)
 
-    def _wanted(self, image: str, binds: tuple[Bind, ...]) -> Wanted:
+    def _spec(self, image: str, binds: tuple[Bind, ...]) -> SandboxSpec:
         """Return a sandbox with the host's programs, so that the probes have what they have in a local one.
 
         But not its configuration: to be root inside means to be root outside for the engine of the machine's root, and
         files that only root may read are an image's own.
         """
         system = (Path(place) for place in SYSTEM if place != "/etc" and Path(place).is_dir())
-        return Wanted(
+        return SandboxSpec(
             image=image,
             workdir=self._task.workdir,
             environment={"PATH": "/usr/bin:/bin"},

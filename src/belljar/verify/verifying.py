@@ -1,17 +1,19 @@
 """A whole run: a world, a witness in it, a sandbox, the probes inside, and the verdicts."""
 
 import difflib
+import os
 import time
 from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 
+from belljar.backends import registry
 from belljar.errors import BelljarError
 from belljar.verify import outside
 from belljar.verify.catalogue import OUT_OF_SCOPE, WAYS_OUT, title
-from belljar.verify.makers import BackendName, maker_of
 from belljar.verify.probes.kit import PROBES, Probe
 from belljar.verify.probes.running import in_order
 from belljar.verify.report import Outcome, Report, Result
+from belljar.verify.trial import Maker
 from belljar.verify.tryout import try_out
 from belljar.verify.workshop import workshop
 
@@ -21,18 +23,19 @@ class UnknownProbeError(BelljarError):
 
 
 def verify(
-    backend: BackendName = "local", *, only: Collection[str] = (), prepare: Callable[[], object] = lambda: None
+    backend: str = registry.DEFAULT, *, only: Collection[str] = (), prepare: Callable[[], object] = lambda: None
 ) -> Report:
     """Try every way out of a sandbox or, with `only`, those with these ids or numbers.
 
     `prepare` is called in the processes that have a part in making the sandbox, before they do. For a process without
     threads, which is root of a user namespace of its own afterwards if it was not root before. Raises
-    UnknownProbeError, MachineError, WorldError, TrialError.
+    UnknownProbeError, UnknownBackendError, MachineError, WorldError, TrialError.
     """
     started, clock = datetime.now(UTC), time.monotonic()
     chosen, policy = choose(only), outside.policy_of_the_machine()
+    maker: Maker = registry.load(registry.find(backend).trial)(os.environ)
     with workshop() as place:
-        inside = try_out(chosen, place, maker_of(backend), prepare)
+        inside = try_out(chosen, place, maker, prepare)
         around = [
             outside.policies_are_refused(),
             outside.policy_is_as_before(policy),

@@ -23,10 +23,10 @@ from belljar.backends.containers.making import Maker
 from belljar.backends.containers.memoryfiles import room, written
 from belljar.backends.containers.owned import OWNER, SANDBOX
 from belljar.backends.containers.toolbox import open_toolbox
-from belljar.backends.interface import Command, LostError, MachineError, Wanted, WantedError
+from belljar.backends.interface import LostError, MachineError, SpecError
 from belljar.linux.lives import Life
 from belljar.linux.sharedmemory import can_be_bounded
-from belljar.sandbox.spec import Bind, ResourceLimits
+from belljar.sandbox.spec import Bind, Command, ResourceLimits, SandboxSpec
 from tests import engines
 from tests.backends import conformance
 from tests.backends.containers.conftest import program
@@ -49,7 +49,7 @@ class Owner:
         self.backend = ContainerBackend(Engine(engine.kind, engine.socket), place / "state", cache / "belljar/toolbox")
 
     def create(self, image: str = BUSYBOX, **wanted: Any) -> None:
-        self.backend.create(JAR, Wanted(image=image, **wanted)).close()
+        self.backend.create(JAR, SandboxSpec(image=image, **wanted)).close()
 
     def run(self, script: str) -> str:
         return conformance.run(self.backend, JAR, "sh", "-c", f"{{ {script}\n}} 2>&1").out
@@ -140,7 +140,7 @@ class TestImages:
     def test_annotations_that_are_orders_to_the_runtime(self, podman):
         for annotations in ({"run.oci.seccomp_bpf_data": ALLOW_ALL}, {"org.systemd.property.CPUWeight": "1"}):
             load_annotated(podman.engine, annotations)
-            with pytest.raises(WantedError, match=f"{next(iter(annotations))}\nTake them away: podman save"):
+            with pytest.raises(SpecError, match=f"{next(iter(annotations))}\nTake them away: podman save"):
                 podman.create("localhost/annotated")
         load_annotated(podman.engine, {"org.opencontainers.image.title": "harmless"})
         podman.create("localhost/annotated")
@@ -164,7 +164,7 @@ class TestImages:
         for line in (f"agent:x:{number}:1000::/:/bin/sh\n", f"agent:x:1000:{number}::/:/bin/sh\n"):
             files = {**busybox(), "etc/passwd": File(line.encode())}
             make_image(docker.engine, ODD, files, {"User": "agent"})
-            with pytest.raises(WantedError, match=f"runs as agent, and says .* {number[:10]}.*mend its /etc/passwd"):
+            with pytest.raises(SpecError, match=f"runs as agent, and says .* {number[:10]}.*mend its /etc/passwd"):
                 docker.create(ODD)
 
     def test_a_list_of_users_behind_a_name_that_is_no_text(self, docker):

@@ -14,7 +14,7 @@ import pytest
 
 from belljar.backends.containers.backend import ContainerBackend
 from belljar.backends.containers.engine import Engine
-from belljar.backends.interface import Wanted
+from belljar.sandbox.spec import SandboxSpec
 from tests import privileges
 from tests.backends.conformance import Sealed
 from tests.engines import Directory, File, busybox, make_image
@@ -58,7 +58,7 @@ def place():
 
 
 class OnEngine(Sealed):
-    wanted = Wanted(image=AGENT)
+    wanted = SandboxSpec(image=AGENT)
 
     @pytest.fixture
     def open_backend(self, engine, toolboxes, place):

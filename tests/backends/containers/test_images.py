@@ -13,7 +13,8 @@ import pytest
 
 from belljar.backends.containers.backend import ContainerBackend
 from belljar.backends.containers.engine import Engine
-from belljar.backends.interface import MachineError, Wanted, WantedError
+from belljar.backends.interface import MachineError, SpecError
+from belljar.sandbox.spec import SandboxSpec
 from tests import privileges
 from tests.backends.conformance import Done, run
 from tests.backends.containers.conftest import PATIENCE, program, until
@@ -116,7 +117,7 @@ def make(engine, backend) -> Iterator[Callable[..., Jar]]:
 
     def make(files: Files, config: dict[str, Any] | None = None, **wanted: Any) -> Jar:
         make_image(engine, IMAGE, files, config)
-        backend.create("jar", Wanted(image=IMAGE, **wanted)).close()
+        backend.create("jar", SandboxSpec(image=IMAGE, **wanted)).close()
         return Jar(engine, backend)
 
     before = left_of(engine)
@@ -162,7 +163,7 @@ class TestOddImages:
             ({**WITHOUT_TMP, "tmp": File()}, {}, "tmp"),
         ]
         for files, config, culprit in refused:
-            with pytest.raises((MachineError, WantedError), match=culprit):
+            with pytest.raises((MachineError, SpecError), match=culprit):
                 make(files, config)
 
     @on_docker
@@ -176,24 +177,24 @@ class TestOddImages:
     @on_docker
     def test_with_more_variables_than_a_program_can_have(self, make):
         jar = make(FILES, {"Env": [f"V{number}={'x' * 100_000}" for number in range(30)]})
-        with pytest.raises(WantedError, match="variables are too long"):
+        with pytest.raises(SpecError, match="variables are too long"):
             jar.run("true")
 
     @on_docker
     def test_for_other_processors(self, make, monkeypatch):
         monkeypatch.setattr(images, "uname", lambda: SimpleNamespace(machine="s390x"))
-        with pytest.raises(WantedError, match="s390x"):
+        with pytest.raises(SpecError, match="s390x"):
             make(FILES)
 
     @on_docker
     def test_say_nothing_that_a_terminal_would_obey(self, make, monkeypatch):
         evil, escaped = "evil\x1b]0;owned\x07", r"evil\x1b]0;owned\x07"
-        with pytest.raises((MachineError, WantedError)) as caught:
+        with pytest.raises((MachineError, SpecError)) as caught:
             make(FILES, {"User": evil})
         assert "evil" in str(caught.value)
         assert str(caught.value).isprintable()
         monkeypatch.setattr(images, "uname", lambda: SimpleNamespace(machine=evil))
-        with pytest.raises(WantedError) as caught:
+        with pytest.raises(SpecError) as caught:
             make(FILES)
         assert escaped in str(caught.value)
         assert str(caught.value).isprintable()

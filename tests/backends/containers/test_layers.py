@@ -6,8 +6,9 @@ import pytest
 
 from belljar.backends.containers.backend import ContainerBackend
 from belljar.backends.containers.engine import Engine
-from belljar.backends.interface import Isolation, PausedError, Wanted
+from belljar.backends.interface import PausedError
 from belljar.sandbox.layers import LayerName
+from belljar.sandbox.spec import Isolation, SandboxSpec
 from tests.backends.containers.test_backend import place, toolboxes  # noqa: F401 - fixtures
 from tests.control.operators import Operator
 from tests.engines import BUSYBOX
@@ -44,19 +45,19 @@ def active(backend: ContainerBackend, jar: str) -> dict[str, bool | None]:
 
 
 def test_a_sandbox_with_a_network_is_not_taken_for_a_sealed_one(backend):
-    backend.create("jar", Wanted(image=BUSYBOX, isolation=Isolation.NONE))
+    backend.create("jar", SandboxSpec(image=BUSYBOX, isolation=Isolation.NONE))
     unknown = dict.fromkeys(("firewall", "application", "dns"))
     assert active(backend, "jar") == ALL | unknown | {"network": False, "user_namespace": False}
 
 
 def test_a_sandbox_whose_doors_nobody_serves_is_closed_all_the_same(backend):
-    backend.create("jar", Wanted(image=BUSYBOX)).close()
+    backend.create("jar", SandboxSpec(image=BUSYBOX)).close()
     inactive = dict.fromkeys(("application", "dns", "user_namespace"), False)
     assert active(backend, "jar") == ALL | inactive
 
 
 def test_a_paused_sandbox_cannot_be_looked_into(backend):
-    backend.create("jar", Wanted(image=BUSYBOX)).close()
+    backend.create("jar", SandboxSpec(image=BUSYBOX)).close()
     backend.pause("jar")
     with pytest.raises(PausedError):
         backend.look("jar")

@@ -18,9 +18,10 @@ import pytest
 from belljar.backends.containers import leftovers, sealing
 from belljar.backends.containers.backend import ContainerBackend
 from belljar.backends.containers.engine import Engine
-from belljar.backends.interface import Found, GoneError, LostError, State, Wanted
+from belljar.backends.interface import GoneError, LostError, SandboxStatus, State
 from belljar.gateway.listeners import Listeners
 from belljar.linux import perimeternft
+from belljar.sandbox.spec import SandboxSpec
 from tests import engines, privileges
 from tests.backends.conformance import run, started
 from tests.backends.containers.conftest import PATIENCE, PIPES, Cli, until
@@ -178,7 +179,7 @@ def backend(open_backend):
             backend.destroy(found.sandbox)
 
 
-WANTED = Wanted(image=BUSYBOX)
+WANTED = SandboxSpec(image=BUSYBOX)
 
 
 def knock(backend: ContainerBackend, listeners: Listeners) -> bool:
@@ -200,8 +201,8 @@ class TestAServer:
         doors.close()
         assert run(backend, "jar", "nc", "-w", "1", addresses.PUBLIC, "80").code != 0
         with open_backend() as again:
-            assert again.sandboxes() == [Found("jar", State.RUNNING)]
-            doors = again.adopt("jar", udp=True)
+            assert again.sandboxes() == [SandboxStatus("jar", State.RUNNING)]
+            doors = again.adopt("jar")
             assert knock(again, doors)
             doors.close()
 
@@ -209,7 +210,7 @@ class TestAServer:
         doors = backend.create("jar", WANTED)
         path = f"/containers/{backend._containers.name('jar')}"
         docker_engine.api.call("POST", f"{path}/kill")
-        assert backend.sandboxes() == [Found("jar", State.DEAD)]
+        assert backend.sandboxes() == [SandboxStatus("jar", State.DEAD)]
         with pytest.raises(GoneError):
             run(backend, "jar", "true")
         docker_engine.api.call("POST", f"{path}/start")
@@ -217,7 +218,7 @@ class TestAServer:
         assert run(backend, "jar", "nc", "-w", "1", addresses.PUBLIC, "80").code != 0
         assert select.select([*doors], [], [], 0)[0] == []
         doors.close()
-        doors = backend.adopt("jar", udp=False)
+        doors = backend.adopt("jar")
         assert knock(backend, doors)
         doors.close()
 
@@ -285,9 +286,9 @@ class TestAnEngine:
                 with pytest.raises(LostError):
                     ask()
             own_cli.engine.start()
-            assert backend.sandboxes() == [Found("jar", State.DEAD)]
+            assert backend.sandboxes() == [SandboxStatus("jar", State.DEAD)]
             with pytest.raises(GoneError):
-                backend.adopt("jar", udp=False)
+                backend.adopt("jar")
             backend.destroy("jar")
             assert backend.sandboxes() == []
 

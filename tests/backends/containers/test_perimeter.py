@@ -23,12 +23,13 @@ import pytest
 from belljar.backends.containers import perimeterdoors
 from belljar.backends.containers.backend import ContainerBackend
 from belljar.backends.containers.engine import Engine
-from belljar.backends.interface import Found, Isolation, MachineError, State, Wanted, WantedError
+from belljar.backends.interface import MachineError, SandboxStatus, SpecError, State
 from belljar.gateway.jar import Jar
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.observing import Observer
 from belljar.linux import perimeternft, programs
 from belljar.linux.namespaces import NetworkNamespace
+from belljar.sandbox.spec import Isolation, SandboxSpec
 from tests import engines, privileges
 from tests.backends import conformance
 from tests.gateway.serving import Serving, eventually, policy
@@ -39,7 +40,7 @@ pytestmark = pytest.mark.long
 
 T = TypeVar("T")
 
-WANTED = Wanted(image=engines.BUSYBOX, isolation=Isolation.PERIMETER)
+WANTED = SandboxSpec(image=engines.BUSYBOX, isolation=Isolation.PERIMETER)
 BLOCK_ALL = "mode: block-all\negress: {allowed_domains: [plain.test]}"
 ALLOW_ALL = "mode: allow-all\nallow_private: true"
 FIREWALL = """
@@ -464,7 +465,7 @@ class TestLife:
                         server.accept()
             world.assert_untouched()
             again = world.in_place(world.open("one"))
-            world.serve("jar", BLOCK_ALL, world.in_place(lambda: again.adopt("jar", udp=True)))
+            world.serve("jar", BLOCK_ALL, world.in_place(lambda: again.adopt("jar")))
             assert "200 OK" in box.fetch()
 
     def test_nothing_is_left(self, world):
@@ -480,7 +481,7 @@ class TestLife:
     def test_a_container_that_was_killed(self, world):
         with world.box(BLOCK_ALL):
             world.engine.api.call("DELETE", "/containers/belljar-one-jar?force=true")
-            assert world.in_place(world.backend.sandboxes) == [Found("jar", State.DEAD)]
+            assert world.in_place(world.backend.sandboxes) == [SandboxStatus("jar", State.DEAD)]
 
     def test_only_what_is_ours_is_swept(self, world):
         """Rules and networks are left behind in every way there is; beside a sandbox of somebody else."""
@@ -503,7 +504,7 @@ class TestLife:
         with world.box(BLOCK_ALL):
             assert len(world.rules()) == 2
         assert world.rules() == theirs
-        assert world.in_place(other.sandboxes) == [Found("theirs", State.RUNNING)]
+        assert world.in_place(other.sandboxes) == [SandboxStatus("theirs", State.RUNNING)]
         world.in_place(lambda: other.destroy("theirs"))
 
     def test_without_its_rules_it_reaches_the_host_and_nothing_else(self, world):
@@ -516,7 +517,7 @@ class TestLife:
             assert world.universe.wire.contacts() == set()
             assert box.is_answered(addresses.GATEWAY, addresses.SSH)
             world.stop_serving("jar")
-            world.serve("jar", BLOCK_ALL, world.in_place(lambda: world.backend.adopt("jar", udp=False)))
+            world.serve("jar", BLOCK_ALL, world.in_place(lambda: world.backend.adopt("jar")))
             world.universe.forget()
             assert not box.is_answered(addresses.GATEWAY, addresses.SSH)
             world.assert_untouched()
@@ -562,6 +563,6 @@ class TestRefusals:
 
 def test_a_rootless_engine(rootless_engine, places):
     backend = ContainerBackend(Engine("podman", rootless_engine.socket), places / "rootless", places / "toolbox")
-    with pytest.raises(WantedError, match="rootless"):
+    with pytest.raises(SpecError, match="rootless"):
         backend.create("jar", replace(WANTED, image=engines.BUSYBOX))
     assert backend.sandboxes() == []

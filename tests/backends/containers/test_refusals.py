@@ -6,8 +6,8 @@ import pytest
 
 from belljar.backends.containers.backend import ContainerBackend
 from belljar.backends.containers.engine import Engine
-from belljar.backends.interface import Wanted, WantedError
-from belljar.sandbox.spec import Bind
+from belljar.backends.interface import SpecError
+from belljar.sandbox.spec import Bind, SandboxSpec
 from tests.engines import BUSYBOX
 
 
@@ -21,9 +21,9 @@ def backend(docker_engine, tmp_path):
 def test_what_sandboxes_are_made_of(backend, tmp_path, place):
     shown = tmp_path / place
     for wanted in (
-        Wanted(image=BUSYBOX, workdir=shown),
-        Wanted(image=BUSYBOX, binds=(Bind(shown, Path("/shown"), writable=True),)),
+        SandboxSpec(image=BUSYBOX, workdir=shown),
+        SandboxSpec(image=BUSYBOX, binds=(Bind(shown, Path("/shown"), writable=True),)),
     ):
-        with pytest.raises(WantedError, match="what all sandboxes are made of"):
+        with pytest.raises(SpecError, match="what all sandboxes are made of"):
             backend.create("jar", wanted)
     assert backend.sandboxes() == []

@@ -17,7 +17,7 @@ import pytest
 
 from belljar.backends.containers.engine import Engine as EngineClient
 from belljar.backends.containers.images import find_image
-from belljar.backends.interface import WantedError
+from belljar.backends.interface import SpecError
 from tests import privileges
 from tests.backends.containers.conftest import PATIENCE, Cli, open_cli, program
 from tests.engines import BUSYBOX, busybox, make_image
@@ -273,7 +273,7 @@ class TestOptions:
 class TestWhatIsWrong:
     @pytest.mark.parametrize("name", ["a b", "UPPER", "../info", "x?y=z", "a" * 5000, "-", ".", "x/./y", "é", ""])
     def test_the_name_of_the_image(self, docker_engine, name):
-        with pytest.raises(WantedError, match="docker") as raised:
+        with pytest.raises(SpecError, match="docker") as raised:
             find_image(EngineClient("docker", docker_engine.socket), name)
         assert name[:100] in str(raised.value)
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from belljar.backends.interface import Found, GoneError, LostError, MachineError, PathError, State, Wanted, WantedError
+from belljar.backends.interface import GoneError, LostError, MachineError, PathError, SandboxStatus, SpecError, State
 from belljar.backends.local.backend import LocalBackend
-from belljar.sandbox.spec import Bind, ResourceLimits
+from belljar.sandbox.spec import Bind, ResourceLimits, SandboxSpec
 from tests.backends.conformance import PATIENCE, Sealed, run, shell, started
 
 ROOT = Path(__file__).parents[3]
@@ -88,7 +88,7 @@ class TestLocal(Sealed):
             for sandbox, condition in found:
                 if condition is State.RUNNING:
                     assert run(backend, sandbox, "true").code == 0
-                    backend.adopt(sandbox, udp=False).close()
+                    backend.adopt(sandbox).close()
                 backend.destroy(sandbox)
             backend.close()
             assert not processes_of(state)
@@ -107,7 +107,7 @@ class TestLocal(Sealed):
         os.kill(first, signal.SIGKILL)
         assert select.select([watched], [], [], PATIENCE)[0]
         os.close(watched)
-        assert backend.sandboxes() == [Found(jar, State.DEAD)]
+        assert backend.sandboxes() == [SandboxStatus(jar, State.DEAD)]
         with pytest.raises(GoneError):
             run(backend, jar, "true")
         backend.destroy(jar)
@@ -117,14 +117,14 @@ class TestLocal(Sealed):
     def test_another_process_with_the_same_number_is_left_alone(self, backend, state, part):
         """It started at another time, or in another life of the machine."""
         with subprocess.Popen(["sleep", "1000"]) as other:
-            backend.create("jar", Wanted()).close()
+            backend.create("jar", SandboxSpec()).close()
             record = self.record(state)
             os.kill(record["init"][0], signal.SIGKILL)
             fields = Path(f"/proc/{other.pid}/stat").read_text().rpartition(")")[2].split()
             life = [other.pid, int(fields[19]), record["init"][2]]
             life[part] = f"{life[part]}0" if part == 2 else life[part] + 1
             (state / "jar/record.json").write_text(json.dumps({**record, "init": life, "around": life}))
-            assert backend.sandboxes() == [Found("jar", State.DEAD)]
+            assert backend.sandboxes() == [SandboxStatus("jar", State.DEAD)]
             backend.destroy("jar")
             assert other.poll() is None
             other.kill()
@@ -133,7 +133,7 @@ class TestLocal(Sealed):
         """There may be processes that nobody else knows of."""
         record = (state / "jar/record.json").read_text()
         (state / "jar/record.json").write_text("{}")
-        assert backend.sandboxes() == [Found(jar, State.DEAD)]
+        assert backend.sandboxes() == [SandboxStatus(jar, State.DEAD)]
         with pytest.raises(LostError):
             backend.destroy(jar)
         (state / "jar/record.json").write_text(json.dumps({**json.loads(record), "from a later version": 1}))
@@ -141,7 +141,7 @@ class TestLocal(Sealed):
 
     def test_an_unfinished_sandbox_is_found_dead(self, backend, state):
         (state / "half").mkdir()
-        assert backend.sandboxes() == [Found("half", State.DEAD)]
+        assert backend.sandboxes() == [SandboxStatus("half", State.DEAD)]
         backend.destroy("half")
         assert backend.sandboxes() == []
 
@@ -190,12 +190,12 @@ class TestLocal(Sealed):
     def test_a_shell_that_the_agent_can_change_is_not_used(self, backend, workdir):
         shutil.copy("/bin/sh", workdir / "sh")
         binds = (Bind(workdir, Path("/usr/bin"), writable=True),)
-        backend.create("jar", Wanted(binds=binds)).close()
+        backend.create("jar", SandboxSpec(binds=binds)).close()
         with pytest.raises(MachineError):
             run(backend, "jar", "true")
 
     def test_limits_hold_for_commands(self, backend):
-        backend.create("jar", Wanted(limits=ResourceLimits(memory_bytes=200 << 20))).close()
+        backend.create("jar", SandboxSpec(limits=ResourceLimits(memory_bytes=200 << 20))).close()
         fill = "x=$(head -c {} /dev/zero | tr '\\0' x); echo ${{#x}}"
         assert shell(backend, "jar", fill.format(10_000_000)) == "10000000\n"
         assert shell(backend, "jar", fill.format(300_000_000)) == ""
@@ -203,10 +203,13 @@ class TestLocal(Sealed):
     def test_no_sandbox_is_shown_the_state(self, backend, jar, state, place):
         (place / "link").symlink_to(state)
         for shown in (state, state / "jar", state.parent, place / "link"):
-            for wanted in (Wanted(workdir=shown), Wanted(binds=(Bind(shown, Path("/shown"), writable=False),))):
-                with pytest.raises(WantedError):
+            for wanted in (
+                SandboxSpec(workdir=shown),
+                SandboxSpec(binds=(Bind(shown, Path("/shown"), writable=False),)),
+            ):
+                with pytest.raises(SpecError):
                     backend.create("other", wanted)
-        assert backend.sandboxes() == [Found(jar, State.RUNNING)]
+        assert backend.sandboxes() == [SandboxStatus(jar, State.RUNNING)]
 
     def test_nothing_inside_tells_where_the_state_is(self, backend, jar, state):
         mounts = shell(backend, jar, "cat /proc/self/mountinfo; touch made && ls -i made")
@@ -240,12 +243,12 @@ _SERVE = """
 import sys
 from itertools import count
 from pathlib import Path
-from belljar.backends.interface import Wanted
+from belljar.sandbox.spec import SandboxSpec
 from belljar.backends.local.backend import LocalBackend
 backend = LocalBackend(Path(sys.argv[1]))
 print(flush=True)
 for number in count():
-    backend.create(f"jar-{number}", Wanted()).close()
+    backend.create(f"jar-{number}", SandboxSpec()).close()
     if number % 2:
         backend.destroy(f"jar-{number - 1}")
 """

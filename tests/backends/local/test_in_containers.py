@@ -62,10 +62,11 @@ IMAGE: dict[str, File | Link | Directory] = {
 CLI = "from belljar.cli.main import main; main()"
 API = """
 from pathlib import Path
-from belljar.backends.interface import Command, Streams, Wanted
+from belljar.backends.interface import Streams
+from belljar.sandbox.spec import Command, SandboxSpec
 from belljar.backends.local.backend import LocalBackend
 with LocalBackend(Path("/tmp/state")) as backend:
-    backend.create("jar", Wanted())
+    backend.create("jar", SandboxSpec())
     code = backend.start("jar", Command(("sh", "-c", "echo /proc/[0-9]*; exit 7")), Streams(0, 1, 2)).wait(60)
     backend.destroy("jar")
 print(code, backend.sandboxes())

@@ -14,7 +14,7 @@ import pytest
 from belljar.backends.local import staging
 from belljar.backends.local.identity import choose
 from belljar.backends.local.launching import launch
-from belljar.sandbox.spec import Spec
+from belljar.sandbox.spec import Command, SandboxSpec
 from belljar.sandbox.view import view_of
 
 ROOT = Path(__file__).parents[3]
@@ -66,12 +66,10 @@ def test_only_its_own_processes_are_seen(privileged, tmp_path):
 @pytest.mark.parametrize("sealed", [True, False])
 def test_bubblewrap_tells_of_the_sandbox_and_of_nobody_else(privileged, tmp_path, sealed):
     """It looks for itself in /proc by the number that it has, and that must be its own there."""
-    spec = Spec(("sleep", "infinity"), tmp_path, {"PATH": "/usr/bin:/bin"})
+    command = Command(("sleep", "infinity"), {"PATH": "/usr/bin:/bin"}, tmp_path)
+    view = view_of(SandboxSpec(), tmp_path, Path("/nonexistent"), {})
     null = os.open("/dev/null", os.O_RDWR)
-    plan = staging.Plan(
-        spec, view_of(spec, Path("/nonexistent"), {}), choose(), (null, null, 2), sealed=sealed, udp=False
-    )
-    launched = launch(plan)
+    launched = launch(staging.Plan(command, view, choose(), (null, null, 2), sealed=sealed))
     launched.identify()
     launched.settle()
     launched._channel.send(staging.GO)

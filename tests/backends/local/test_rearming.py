@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from belljar.backends.interface import MachineError, Wanted
+from belljar.backends.interface import MachineError
 from belljar.backends.local.backend import LocalBackend
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.settings import Settings
 from belljar.gateway.workers.supervisor import Workers
+from belljar.sandbox.spec import SandboxSpec
 from tests.backends.conformance import run, shell, started
 from tests.gateway.serving import RESOLVER, policy
 from tests.universe import Universe, addresses
@@ -40,14 +41,14 @@ def fetch(backend: LocalBackend, *urls: str) -> list[str]:
 
 
 def test_closed_while_nobody_serves_and_as_before_when_adopted(universe, backend):
-    workers = serve(universe, backend.create("jar", Wanted()))
+    workers = serve(universe, backend.create("jar", SandboxSpec()))
     with started(backend, "jar", "cat") as agent:
         assert fetch(backend, "http://plain.test/", f"http://{addresses.EVIL}/") == ["200", "403"]
         universe.forget()
         workers.shut_down()
         assert fetch(backend, "http://plain.test/", f"http://{addresses.EVIL}/") == ["000", "000"]
         assert not universe.wire.contacts()
-        with serve(universe, backend.adopt("jar", udp=False)):
+        with serve(universe, backend.adopt("jar")):
             assert fetch(backend, "http://plain.test/", f"http://{addresses.EVIL}/") == ["200", "403"]
         assert {contact.address for contact in universe.wire.contacts() if contact.port == 80} <= {
             addresses.PUBLIC,
@@ -58,7 +59,7 @@ def test_closed_while_nobody_serves_and_as_before_when_adopted(universe, backend
 
 
 def test_an_agent_that_takes_the_place_of_its_gateway_stays_closed(universe, backend):
-    backend.create("jar", Wanted()).close()
+    backend.create("jar", SandboxSpec()).close()
     listen = (
         "$s = IO::Socket::INET->new(LocalAddr => '127.0.0.1', LocalPort => 15001, Listen => 5) or die;"
         " $| = 1; print 'listening'; while ($c = $s->accept) { print 'accepted'; close $c }"
@@ -66,7 +67,7 @@ def test_an_agent_that_takes_the_place_of_its_gateway_stays_closed(universe, bac
     with started(backend, "jar", "perl", "-MIO::Socket::INET", "-e", listen) as impostor:
         assert impostor.read() == b"listening"
         with pytest.raises(MachineError):
-            backend.adopt("jar", udp=False)
+            backend.adopt("jar")
         assert fetch(backend, f"http://{addresses.EVIL}/") == ["000"]
         assert impostor.read().startswith(b"accepted")  # it talks to itself
         assert not universe.wire.contacts()

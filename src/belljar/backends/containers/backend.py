@@ -18,22 +18,21 @@ from belljar.backends.containers.records import Records
 from belljar.backends.containers.toolbox import open_toolbox
 from belljar.backends.interface import (
     FILE_LIMIT,
-    Command,
-    Found,
     GoneError,
     LostError,
     MachineError,
     PathError,
     PausedError,
+    SandboxStatus,
+    SpecError,
     State,
     Streams,
-    Wanted,
-    WantedError,
     is_name,
 )
 from belljar.errors import printable
 from belljar.gateway.listeners import Listeners
 from belljar.sandbox.layers import Layer
+from belljar.sandbox.spec import Command, SandboxSpec
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
@@ -57,19 +56,19 @@ class ContainerBackend:
         self._lock = Lock()
         self._unfinished: set[str] = set()
 
-    def create(self, sandbox: str, wanted: Wanted) -> Listeners:
+    def create(self, sandbox: str, spec: SandboxSpec) -> Listeners:
         """See `Backend`."""
         if not is_name(sandbox):
-            raise WantedError(f"a sandbox cannot be called {sandbox!a}; use up to 64 letters, digits, - and _")
-        self._refuse_our_own(wanted)
-        image = self.image_of(wanted)
+            raise SpecError(f"a sandbox cannot be called {sandbox!a}; use up to 64 letters, digits, - and _")
+        self._refuse_our_own(spec)
+        image = self.image_of(spec)
         with self._lock:
             if sandbox in self._unfinished or self._records.has(sandbox):
-                raise WantedError(f"there is a sandbox {sandbox} already; choose another name")
+                raise SpecError(f"there is a sandbox {sandbox} already; choose another name")
             self._unfinished.add(sandbox)
         try:
             with self._containers.asking(sandbox):
-                return self._maker.make(sandbox, wanted, image)
+                return self._maker.make(sandbox, spec, image)
         except BaseException:
             with suppress(LostError):
                 self.destroy(sandbox)
@@ -77,10 +76,10 @@ class ContainerBackend:
         finally:
             self._unfinished.discard(sandbox)
 
-    def adopt(self, sandbox: str, *, udp: bool) -> Listeners:
+    def adopt(self, sandbox: str) -> Listeners:
         """See `Backend`."""
         with self._containers.asking(sandbox):
-            return self._maker.close_again(sandbox, udp=udp)
+            return self._maker.close_again(sandbox)
 
     def start(self, sandbox: str, command: Command, streams: Streams) -> ContainerProcess:
         """See `Backend`."""
@@ -136,13 +135,13 @@ class ContainerBackend:
             self._maker.perimeter.remove(self._containers.name(sandbox))
         self._records.remove(sandbox)
 
-    def sandboxes(self) -> list[Found]:
+    def sandboxes(self) -> list[SandboxStatus]:
         """See `Backend`."""
         with self._containers.asking(""):
             found = self._containers.states()
             networks = [labels[SANDBOX] for labels in self._maker.perimeter.labelled()]
         left = {name: State.DEAD for name in (*self._records.names(), *networks) if name not in found}
-        return [Found(name, state) for name, state in (found | left).items() if name not in self._unfinished]
+        return [SandboxStatus(name, state) for name, state in (found | left).items() if name not in self._unfinished]
 
     def look(self, sandbox: str) -> tuple[Layer, ...]:
         """See `Inspectable`."""
@@ -160,12 +159,12 @@ class ContainerBackend:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def image_of(self, wanted: Wanted) -> Image:
-        """Return what the image of a sandbox says of itself. Raises WantedError, LostError."""
-        if wanted.image is None:
-            raise WantedError(f"{self._engine.kind} runs images; name one with --image")
+    def image_of(self, spec: SandboxSpec) -> Image:
+        """Return what the image of a sandbox says of itself. Raises SpecError, LostError."""
+        if spec.image is None:
+            raise SpecError(f"{self._engine.kind} runs images; name one with --image")
         with self._containers.asking(""):
-            return find_image(self._engine, wanted.image)
+            return find_image(self._engine, spec.image)
 
     def began(self, sandbox: str) -> str:
         """Tell when a container has begun, as the engine writes it, and nothing if it has ended.
@@ -177,12 +176,12 @@ class ContainerBackend:
             return str(state["StartedAt"]) if state["Running"] else ""
         return ""
 
-    def _refuse_our_own(self, wanted: Wanted) -> None:
-        """Refuse to show what this or another sandbox is made of. Raises WantedError."""
-        for shown in (wanted.workdir, *(bind.source for bind in wanted.binds)):
+    def _refuse_our_own(self, spec: SandboxSpec) -> None:
+        """Refuse to show what this or another sandbox is made of. Raises SpecError."""
+        for shown in (spec.workdir, *(bind.source for bind in spec.binds)):
             for ours in (self._records.state, self._toolbox.directory.parent):
                 if shown is not None and (shown.is_relative_to(ours) or ours.is_relative_to(shown)):
-                    raise WantedError(f"{shown} has to do with what all sandboxes are made of, in {ours}; show another")
+                    raise SpecError(f"{shown} has to do with what all sandboxes are made of, in {ours}; show another")
 
     def _become(self, sandbox: str, state: State, task: str) -> None:
         with self._containers.asking(sandbox):

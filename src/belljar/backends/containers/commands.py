@@ -12,8 +12,9 @@ from typing import Final
 
 from belljar.backends.containers import monitoring
 from belljar.backends.containers.toolbox import MODULES, Toolbox
-from belljar.backends.interface import Command, WantedError
+from belljar.backends.interface import SpecError
 from belljar.sandbox.callersterminal import Size
+from belljar.sandbox.spec import Command
 from belljar.sandbox.starting import START
 
 _LAUNCH: Final = """\
@@ -68,12 +69,12 @@ def _monitoring(toolbox: Toolbox, function: str, *arguments: str) -> list[str]:
 
 
 def check(command: Command) -> None:
-    """Refuse what no program can be given. Raises WantedError."""
+    """Refuse what no program can be given. Raises SpecError."""
     words = (*command.arguments, *command.environment, *command.environment.values(), str(command.workdir or ""))
     if not command.arguments or not command.arguments[0]:
-        raise WantedError("a command needs at least the name of a program")
+        raise SpecError("a command needs at least the name of a program")
     if any("\0" in word for word in words) or any("=" in name or not name for name in command.environment):
-        raise WantedError("a command, its variables and its directory can have no NUL, and names no equals sign")
+        raise SpecError("a command, its variables and its directory can have no NUL, and names no equals sign")
     sizes = [len(word.encode(errors="surrogateescape")) for word in words]
     if max(sizes) > _MOST_BYTES_OF_A_WORD or sum(sizes) > _MOST_BYTES:
-        raise WantedError("the command and its variables are too long for this system; put what is long into a file")
+        raise SpecError("the command and its variables are too long for this system; put what is long into a file")

@@ -10,7 +10,7 @@ from typing import Any, Final
 from belljar.backends.containers.engine import Engine, EngineError
 from belljar.backends.containers.libpod import podman
 from belljar.backends.containers.toolbox import Toolbox
-from belljar.backends.interface import WantedError
+from belljar.backends.interface import SpecError
 from belljar.errors import printable
 
 _HELPERS: Final = "localhost/belljar-helper"
@@ -37,35 +37,35 @@ class Image:
 
 
 def find_image(engine: Engine, name: str) -> Image:
-    """Return an image that the engine has. Raises WantedError."""
+    """Return an image that the engine has. Raises SpecError."""
     if (
         len(name) > _MOST_CHARACTERS
         or not _NAME.fullmatch(name)
         or not all(part.strip(".") for part in name.split("/"))
     ):
-        raise WantedError(f"no image is called {name[:_MOST_CHARACTERS]}; `{engine.kind} image ls` lists those it has")
+        raise SpecError(f"no image is called {name[:_MOST_CHARACTERS]}; `{engine.kind} image ls` lists those it has")
     for spelling in (name, f"localhost/{name}"):  # where Podman puts what was built here
         try:
             found = _read(engine.get(f"/images/{spelling}/json"))
         except EngineError as error:
             if error.status not in (400, 404):
-                raise WantedError(f"{engine.kind} cannot use the image {name}: {error}") from error
+                raise SpecError(f"{engine.kind} cannot use the image {name}: {error}") from error
         else:
             if engine.kind == "podman":
                 _refuse_orders(engine, name, found)
             return found
-    raise WantedError(f"{engine.kind} has no image {name}; fetch or build it first: {engine.kind} pull {name}")
+    raise SpecError(f"{engine.kind} has no image {name}; fetch or build it first: {engine.kind} pull {name}")
 
 
 def _refuse_orders(engine: Engine, name: str, image: Image) -> None:
-    """Refuse an image with annotations that are more than descriptions. Raises WantedError.
+    """Refuse an image with annotations that are more than descriptions. Raises SpecError.
 
     Podman passes them on to the runtime as if its user had written them. One has crun take another system call filter.
     """
     annotations = podman(engine).get(f"/images/{image.id}/json").get("Annotations") or {}
     if orders := sorted(key for key in annotations if not key.startswith(_DESCRIPTIONS)):
         listed = printable(", ".join(orders))[:_MOST_CHARACTERS]
-        raise WantedError(
+        raise SpecError(
             f"the image {name} has annotations that may be orders to Podman's runtime: {listed}\n"
             f"Take them away: podman save {name} | podman load"
         )
@@ -101,9 +101,9 @@ def import_image(engine: Engine, archive: bytes) -> str:
 def _read(told: Mapping[str, Any]) -> Image:
     config = told.get("Config") or {}
     if told.get("Os", "linux") != "linux":
-        raise WantedError(f"the image is for {printable(told['Os'])}, and sandboxes are Linux")
+        raise SpecError(f"the image is for {printable(told['Os'])}, and sandboxes are Linux")
     if not _runs_here(architecture := told.get("Architecture") or ""):
-        raise WantedError(
+        raise SpecError(
             f"the image is for processors of the kind {printable(architecture)}, and this machine has "
             f"{uname().machine}; fetch or build that for this one"
         )

@@ -20,7 +20,8 @@ from belljar.backends.containers.processes import ContainerProcess, start
 from belljar.backends.containers.records import Record, Records
 from belljar.backends.containers.terminals import terminal_for
 from belljar.backends.containers.toolbox import MODULES, Toolbox
-from belljar.backends.interface import FILE_LIMIT, Command, LostError, PathError, Streams
+from belljar.backends.interface import FILE_LIMIT, LostError, PathError, Streams
+from belljar.sandbox.spec import Command
 
 _SECONDS_TO_TELL: Final = 60.0
 _MOST_TO_SAY: Final = FILE_LIMIT + len(OK) + 1
@@ -42,7 +43,7 @@ class Inside:
         return self._toolbox.seen_at(self._records.read(sandbox).toolbox)
 
     def start(self, sandbox: str, found: Any, command: Command, streams: Streams) -> ContainerProcess:
-        """Start a command of the agent's in a container that was inspected. Raises WantedError, and what engines do."""
+        """Start a command of the agent's in a container that was inspected. Raises SpecError, and what engines do."""
         record = self._records.read(sandbox)
         environment = {**record.environment, **command.environment}
         return self._launch(sandbox, found, replace(command, environment=environment), streams)

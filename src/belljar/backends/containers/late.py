@@ -15,9 +15,10 @@ from belljar.backends.containers.places import Kind
 from belljar.backends.containers.processes import ContainerProcess
 from belljar.backends.containers.records import recorded
 from belljar.backends.containers.toolbox import default_cache
-from belljar.backends.interface import FILE_LIMIT, Command, Found, LostError, Streams, Wanted
+from belljar.backends.interface import FILE_LIMIT, LostError, SandboxStatus, Streams
 from belljar.gateway.listeners import Listeners
 from belljar.sandbox.layers import Layer
+from belljar.sandbox.spec import Command, SandboxSpec
 
 
 class LateBackend:
@@ -29,15 +30,15 @@ class LateBackend:
         self._lock = Lock()
         self._opened: ContainerBackend | None = None
 
-    def create(self, sandbox: str, wanted: Wanted) -> Listeners:
+    def create(self, sandbox: str, spec: SandboxSpec) -> Listeners:
         """See `Backend`."""
         with self._backend() as backend:
-            return backend.create(sandbox, wanted)
+            return backend.create(sandbox, spec)
 
-    def adopt(self, sandbox: str, *, udp: bool) -> Listeners:
+    def adopt(self, sandbox: str) -> Listeners:
         """See `Backend`."""
         with self._backend() as backend:
-            return backend.adopt(sandbox, udp=udp)
+            return backend.adopt(sandbox)
 
     def start(self, sandbox: str, command: Command, streams: Streams) -> ContainerProcess:
         """See `Backend`."""
@@ -70,7 +71,7 @@ class LateBackend:
             with self._backend() as backend:
                 backend.destroy(sandbox)
 
-    def sandboxes(self) -> list[Found]:
+    def sandboxes(self) -> list[SandboxStatus]:
         """See `Backend`."""
         if not recorded(self._state):
             return []

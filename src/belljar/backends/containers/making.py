@@ -18,9 +18,10 @@ from belljar.backends.containers.rights import is_rootless
 from belljar.backends.containers.sealing import Sealer
 from belljar.backends.containers.sites import Site
 from belljar.backends.containers.toolbox import Toolbox
-from belljar.backends.interface import Command, GoneError, Isolation, Wanted
+from belljar.backends.interface import GoneError
 from belljar.gateway.listeners import NO_LISTENERS, Listeners
 from belljar.linux.seccompprofile import profile
+from belljar.sandbox.spec import Command, Isolation, SandboxSpec
 from belljar.sandbox.view import NETWORK_FILES
 
 _ENGINES_FILES: Final = {
@@ -43,55 +44,55 @@ class Maker:
         )
         self.perimeter = Perimeter(self._engine, {OWNER: containers.labels[OWNER]})
 
-    def make(self, sandbox: str, wanted: Wanted, image: Image) -> Listeners:
-        """Make a container, and return its doors. Raises WantedError, MachineError, and what engines do."""
-        site = self.perimeter.choose() if wanted.isolation is Isolation.PERIMETER else None
-        files = site.files() if site else _network_files(wanted)
+    def make(self, sandbox: str, spec: SandboxSpec, image: Image) -> Listeners:
+        """Make a container, and return its doors. Raises SpecError, MachineError, and what engines do."""
+        site = self.perimeter.choose() if spec.isolation is Isolation.PERIMETER else None
+        files = site.files() if site else _network_files(spec)
         order = Order(
-            wanted,
+            spec,
             image,
-            users.choose(self._engine, wanted, image),
-            files=self._records.put_files(sandbox, {**files, **_ENGINES_FILES[self._engine.kind], **wanted.files}),
-            filter=self._filter(sandbox, wanted),
-            binds=binds_of(wanted, self._engine.address),
+            users.choose(self._engine, spec, image),
+            files=self._records.put_files(sandbox, {**files, **_ENGINES_FILES[self._engine.kind], **spec.files}),
+            filter=self._filter(sandbox, spec),
+            binds=binds_of(spec, self._engine.address),
         )
         toolbox, mounts = self._toolbox.hidden(), mounted.meant(order.binds)
         record = Record(order.workdir, order.user.name, order.environment(), toolbox.place, mounts)
         self._records.write(sandbox, record)
         container = self._create(sandbox, order, toolbox, site)
-        if order.has_scratch and not wanted.read_only:
+        if order.has_scratch and not spec.read_only:
             users.make_directory(self._engine, self._containers.name(sandbox), order.user.name, SCRATCH)
         if site is not None:
             return self._enclose(sandbox, container, site, toolbox)
         self._engine.post(f"{self._containers.path(sandbox)}/start")
         found = self._containers.inspect(sandbox)
         self._check_mounts(sandbox, found)
-        return self._close(sandbox, found, udp=wanted.udp) if wanted.isolation is Isolation.SEALED else NO_LISTENERS
+        return self._close(sandbox, found) if spec.isolation is Isolation.SEALED else NO_LISTENERS
 
-    def close_again(self, sandbox: str, *, udp: bool) -> Listeners:
+    def close_again(self, sandbox: str) -> Listeners:
         """Close a container that was made before, and return new doors. Raises GoneError, and as `make` does."""
         found = self._containers.inspect(sandbox)
         self._check_mounts(sandbox, found)
-        return self._close(sandbox, found, udp=udp)
+        return self._close(sandbox, found)
 
     def _create(self, sandbox: str, order: Order, toolbox: Toolbox, site: Site | None) -> str:
         name = self._containers.name(sandbox)
         configuration = order.configuration(toolbox, {**self._containers.labels, SANDBOX: sandbox})
-        limits.refuse_unavailable(self._engine, order.wanted.limits)
-        limits.leave_out_unavailable(self._engine, order.wanted.limits, configuration)
+        limits.refuse_unavailable(self._engine, order.spec.limits)
+        limits.leave_out_unavailable(self._engine, order.spec.limits, configuration)
         if site is not None:
             self.perimeter.build(name, site, configuration)
         if self._engine.kind == "podman" and is_rootless(self._engine):
             return libpod.create(self._engine, configuration, name)
         return str(self._engine.post("/containers/create", configuration, name=name)["Id"])
 
-    def _close(self, sandbox: str, found: Any, *, udp: bool) -> Listeners:
+    def _close(self, sandbox: str, found: Any) -> Listeners:
         if not found["State"]["Running"]:
             raise GoneError(f"all processes of the sandbox {sandbox} have ended; destroy it")
         name = self._containers.name(sandbox)
         if name in (found["NetworkSettings"]["Networks"] or ()):
             return self.perimeter.enclose_again(name, found["Id"])
-        return self._sealer.seal(found["Id"], found["State"]["Pid"], udp=udp)
+        return self._sealer.seal(found["Id"], found["State"]["Pid"])
 
     def _enclose(self, sandbox: str, container: str, site: Site, toolbox: Toolbox) -> Listeners:
         doors = self.perimeter.start(self._containers.name(sandbox), container, site, toolbox)
@@ -119,13 +120,13 @@ class Maker:
         command = Command(tuple(toolbox.inside(toolbox.shell, "-c", _TELL_MOUNTS)), workdir=Path("/"))
         return self._inside.hear(sandbox, found, command).decode(errors="surrogateescape")
 
-    def _filter(self, sandbox: str, wanted: Wanted) -> str:
+    def _filter(self, sandbox: str, spec: SandboxSpec) -> str:
         """Return the system call filter as the engine wants it: Docker itself, and Podman a file that has it."""
-        text = json.dumps(profile(debugger=wanted.debugger), separators=(",", ":"))
+        text = json.dumps(profile(debugger=spec.debugger), separators=(",", ":"))
         return text if self._engine.kind == "docker" else str(self._records.put_filter(sandbox, text))
 
 
-def _network_files(wanted: Wanted) -> dict[Path, bytes]:
+def _network_files(spec: SandboxSpec) -> dict[Path, bytes]:
     """Return how names are found, unless that is the engine's business."""
-    files = NETWORK_FILES if wanted.isolation is Isolation.SEALED else {}
+    files = NETWORK_FILES if spec.isolation is Isolation.SEALED else {}
     return {path: text.encode() for path, text in files.items()}

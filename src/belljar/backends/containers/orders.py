@@ -16,9 +16,9 @@ from belljar.backends.containers import limits
 from belljar.backends.containers.images import Image
 from belljar.backends.containers.toolbox import Toolbox
 from belljar.backends.containers.users import User
-from belljar.backends.interface import Isolation, Wanted, WantedError
+from belljar.backends.interface import SpecError
 from belljar.sandbox import bounds
-from belljar.sandbox.spec import Bind, Spec
+from belljar.sandbox.spec import Bind, Isolation, SandboxSpec
 from belljar.sandbox.view import checked, project
 
 SCRATCH: Final = Path("/workspace")
@@ -45,7 +45,7 @@ _FOR_ALL: Final = "rw,nosuid,nodev,exec,mode=1777"
 class Order:
     """A container to make."""
 
-    wanted: Wanted
+    spec: SandboxSpec
     image: Image
     user: User
     """As whom commands run."""
@@ -62,21 +62,21 @@ class Order:
     @property
     def workdir(self) -> str:
         """Where commands run that do not say where."""
-        return str(self.wanted.workdir or self.image.workdir or SCRATCH)
+        return str(self.spec.workdir or self.image.workdir or SCRATCH)
 
     @property
     def has_scratch(self) -> bool:
         """Whether the working directory is a new one."""
-        return not self.wanted.workdir and not self.image.workdir
+        return not self.spec.workdir and not self.image.workdir
 
     def environment(self) -> dict[str, str]:
         """Return the variables of every command."""
         ours = {"PATH": _PATH, "TMPDIR": _TMP, "BELLJAR": "1"}
         home = {} if self.user.has_home else {"HOME": HOME}
-        return {**ours, **self.image.environment, **home, **self.wanted.environment}
+        return {**ours, **self.image.environment, **home, **self.spec.environment}
 
     def configuration(self, toolbox: Toolbox, labels: Mapping[str, str]) -> dict[str, Any]:
-        """Return what the engine is to make. Raises WantedError."""
+        """Return what the engine is to make. Raises SpecError."""
         sleep = shlex.join(toolbox.inside(toolbox.sleep, "infinity"))
         return {
             "Image": self.image.id,
@@ -93,12 +93,12 @@ class Order:
         }
 
     def _host_configuration(self, toolbox: Toolbox) -> dict[str, Any]:
-        sealed = self.wanted.isolation is Isolation.SEALED
+        sealed = self.spec.isolation is Isolation.SEALED
         # For the seal's sake, IPv6 is there, if only on the loopback interface; engines switch it off.
         settings = {"net.ipv6.conf.all.disable_ipv6": "0"} if sealed else {}
         return {
             **({"NetworkMode": "none"} if sealed else {}),
-            **limits.of_sandbox(self.wanted.limits),
+            **limits.of_sandbox(self.spec.limits),
             "Sysctls": {**settings, **limits.shared_memory()},
             "Binds": [_written(bind) for bind in (*self.binds, *self._own_binds(toolbox))],
             "Tmpfs": self._memory(),
@@ -107,7 +107,7 @@ class Order:
             "UsernsMode": self.user.namespace,
             "IpcMode": "private",
             "CgroupnsMode": "private",
-            "ReadonlyRootfs": self.wanted.read_only,
+            "ReadonlyRootfs": self.spec.read_only,
             "RestartPolicy": {"Name": "no"},
             "LogConfig": {"Type": "none"},  # an agent could write to its first process's output, and fill the disk
         }
@@ -119,7 +119,7 @@ class Order:
     def _memory(self) -> dict[str, str]:
         """Say which directories exist in memory only."""
         places = [_TMP]
-        if self.has_scratch and self.wanted.read_only:
+        if self.has_scratch and self.spec.read_only:
             places.append(str(SCRATCH))
         if not self.user.has_home:
             places.append(HOME)
@@ -127,11 +127,11 @@ class Order:
         return dict.fromkeys(places, f"{_FOR_ALL},size={size},nr_inodes={bounds.files(size)}")
 
 
-def binds_of(wanted: Wanted, socket: Path) -> list[Bind]:
-    """Return what of the host a sandbox is to see, which is not the engine's socket. Raises WantedError, ViewError."""
-    binds = list(checked(wanted.binds, wanted.workdir, wanted.keep))
-    if wanted.workdir is not None:
-        binds[:0] = project(Spec((), wanted.workdir, {}, allow_write=wanted.allow_write, keep=wanted.keep))
+def binds_of(spec: SandboxSpec, socket: Path) -> list[Bind]:
+    """Return what of the host a sandbox is to see, which is not the engine's socket. Raises SpecError, ViewError."""
+    binds = list(checked(spec.binds, spec.workdir, spec.keep))
+    if spec.workdir is not None:
+        binds[:0] = project(spec.workdir, spec)
     _refuse_engines((bind.source for bind in binds), socket)
     return binds
 
@@ -145,7 +145,7 @@ def _refuse_engines(sources: Iterable[Path], own: Path) -> None:
     sockets = [own.resolve(), *(Path(path).resolve() for path in (*_ENGINE_SOCKETS, *of_user))]
     for source in sources:
         if source.is_socket() or any(path.is_relative_to(source.resolve()) for path in sockets):
-            raise WantedError(
+            raise SpecError(
                 f"{source} is a socket, or holds that of a container engine, and whoever can talk to it has this "
                 "machine; show the sandbox something else, and open a port with host_ports instead"
             )
@@ -153,5 +153,5 @@ def _refuse_engines(sources: Iterable[Path], own: Path) -> None:
 
 def _written(bind: Bind) -> str:
     if ":" in f"{bind.source}{bind.target}":
-        raise WantedError(f"{bind.source} has a colon in its path, which container engines cannot mount; rename it")
+        raise SpecError(f"{bind.source} has a colon in its path, which container engines cannot mount; rename it")
     return f"{bind.source}:{bind.target}:{'rw' if bind.writable else 'ro'}"

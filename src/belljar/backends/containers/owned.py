@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from belljar.backends.containers.engine import Engine, EngineError, EngineLostError
 from belljar.backends.containers.execution import kill_container
-from belljar.backends.interface import GoneError, LostError, MachineError, PausedError, State, WantedError, is_name
+from belljar.backends.interface import GoneError, LostError, MachineError, PausedError, SpecError, State, is_name
 from belljar.errors import BelljarError
 from belljar.sandbox.view import ViewError
 
@@ -92,7 +92,7 @@ class Containers:
         try:
             yield
         except ViewError as error:
-            raise WantedError(str(error)) from error
+            raise SpecError(str(error)) from error
         except EngineLostError as error:
             raise LostError(str(error)) from error
         except EngineError as error:

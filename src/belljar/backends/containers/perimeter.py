@@ -19,7 +19,7 @@ from belljar.backends.containers.perimeterdoors import ProofError, bind, ports, 
 from belljar.backends.containers.rights import is_rootless
 from belljar.backends.containers.sites import Site
 from belljar.backends.containers.toolbox import Toolbox
-from belljar.backends.interface import MachineError, WantedError
+from belljar.backends.interface import MachineError, SpecError
 from belljar.gateway.listeners import Listeners
 from belljar.linux import perimeternft
 from belljar.linux.asroot import NotRootError
@@ -44,10 +44,10 @@ class Perimeter:
     def choose(self) -> Site:
         """Return where a new container can live, after taking away what is left around dead ones.
 
-        Raises WantedError, MachineError.
+        Raises SpecError, MachineError.
         """
         if is_rootless(self._engine):
-            raise WantedError(
+            raise SpecError(
                 f"the networks of a rootless {self._engine.kind} are out of the reach of this machine's packet filter; "
                 "use --isolation sealed, or an engine that runs as root"
             )

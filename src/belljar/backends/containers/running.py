@@ -1,4 +1,4 @@
-"""A command in a container, from what is wanted to its exit code."""
+"""A command in a container, from its description to its exit code."""
 
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,12 +16,13 @@ from belljar.backends.containers.images import ensure_helper
 from belljar.backends.containers.places import Kind
 from belljar.backends.containers.processes import ContainerProcess
 from belljar.backends.containers.toolbox import default_cache, open_toolbox
-from belljar.backends.interface import Command, LostError, Streams, Wanted, WantedError
+from belljar.backends.interface import LostError, SpecError, Streams
 from belljar.backends.jobcontrol import JoinedTerminal
 from belljar.errors import BelljarError
 from belljar.gateway.loop import Loop
 from belljar.sandbox.network import Network
 from belljar.sandbox.serving import serve
+from belljar.sandbox.spec import Command, SandboxSpec
 
 _SANDBOX: Final = "run"
 _SECONDS_TO_ANSWER: Final = 1.0
@@ -57,21 +58,23 @@ class Runner:
                 backend = ContainerBackend(self._engine, begun.state, self._cache, begun.owner, begun.labels)
                 image = ensure_helper(self._engine, open_toolbox(self._cache))
                 try:
-                    backend.create(_SANDBOX, Wanted(image=image, udp=True)).close()
+                    backend.create(_SANDBOX, SandboxSpec(image=image)).close()
                 finally:
                     backend.destroy(_SANDBOX)
         except (BelljarError, OSError) as error:
             return str(error)
         return None
 
-    def run(self, wanted: Wanted, program: Program, network: Network | None, timeout: float | None = None) -> Outcome:
+    def run(
+        self, spec: SandboxSpec, program: Program, network: Network | None, timeout: float | None = None
+    ) -> Outcome:
         """Run a program to its end and return how that was. Without `network` it has the engine's own.
 
-        Raises MachineError, WantedError, LostError.
+        Raises MachineError, SpecError, LostError.
         """
         with leftovers.begin(self._runs) as begun:
             backend = ContainerBackend(self._engine, begun.state, self._cache, begun.owner, begun.labels)
-            launched = _Launched(backend, wanted, program)
+            launched = _Launched(backend, spec, program)
             with _ending_in_order(), _doors(launched, network) as loop:
                 attendant = Attendant(loop, launched)
                 code = attendant.run(timeout)
@@ -81,8 +84,8 @@ class Runner:
 class _Launched:
     """A sealed container whose program is to be started."""
 
-    def __init__(self, backend: ContainerBackend, wanted: Wanted, program: Program) -> None:
-        self._backend, self._wanted, self._program = backend, wanted, program
+    def __init__(self, backend: ContainerBackend, spec: SandboxSpec, program: Program) -> None:
+        self._backend, self._spec, self._program = backend, spec, program
         self._process: ContainerProcess | None = None
         self._early: list[int] = []
         """Signals that came before there was somebody to have them."""
@@ -91,14 +94,14 @@ class _Launched:
         self.out_of_memory = False
 
     def create(self) -> Any:
-        return self._backend.create(_SANDBOX, self._wanted)
+        return self._backend.create(_SANDBOX, self._spec)
 
     def go(self) -> JoinedTerminal | None:
-        image = self._backend.image_of(self._wanted)
+        image = self._backend.image_of(self._spec)
         entrypoint = image.entrypoint if self._program.after_entrypoint else ()
         arguments = (*entrypoint, *(self._program.arguments or image.command))
         if not arguments:
-            raise WantedError(f"the image {self._wanted.image} does not say what to run; write a command after --")
+            raise SpecError(f"the image {self._spec.image} does not say what to run; write a command after --")
         self._began = self._backend.began(_SANDBOX)
         self._process = self._backend.start(_SANDBOX, Command(arguments), Streams(0, 1, 2))
         for number in self._early:

@@ -16,7 +16,7 @@ from typing import Final
 
 from belljar.backends.containers import limits
 from belljar.backends.containers.engine import Engine, EngineError
-from belljar.backends.containers.helper import DOOR, OK, WITH_UDP, armed_here
+from belljar.backends.containers.helper import DOOR, OK, main
 from belljar.backends.containers.images import ensure_helper
 from belljar.backends.containers.toolbox import MODULES, Toolbox
 from belljar.backends.interface import MachineError
@@ -24,8 +24,9 @@ from belljar.errors import BelljarError
 from belljar.gateway.listeners import Listeners
 from belljar.linux.descriptors import is_readable, receive_sockets
 from belljar.linux.namespaces import NetworkNamespace
+from belljar.sandbox.arming import arm_here
 
-_PROGRAM: Final = f"import sys; sys.path.insert(0, {str(MODULES)!r}); from {armed_here.__module__} import main; main()"
+_PROGRAM: Final = f"import sys; sys.path.insert(0, {str(MODULES)!r}); from {main.__module__} import main; main()"
 _SECONDS: Final = 60.0
 _SECONDS_BETWEEN_LOOKS: Final = 0.25
 _MOST_BYTES: Final = 65536
@@ -39,24 +40,24 @@ class Sealer:
         self._engine, self._toolbox, self._meeting = engine, toolbox, meeting
         self._name, self._labels = name, labels
 
-    def seal(self, container: str, pid: int, *, udp: bool) -> Listeners:
+    def seal(self, container: str, pid: int) -> Listeners:
         """Arm the network namespace of a running container, try it, and return its doors. Raises MachineError."""
         try:
             namespace = _namespace(container, pid)
         except OSError:
-            return self._with_helper(container, udp=udp)
+            return self._with_helper(container)
         with namespace:
             try:
-                return namespace.run(lambda: armed_here(udp=udp))
+                return namespace.run(arm_here)
             except PermissionError:
-                return self._with_helper(container, udp=udp)
+                return self._with_helper(container)
             except BelljarError as error:
                 raise MachineError(str(error)) from error
 
-    def _with_helper(self, container: str, *, udp: bool) -> Listeners:
+    def _with_helper(self, container: str) -> Listeners:
         image = ensure_helper(self._engine, self._toolbox)
         with self._door() as (door, directory):
-            order, name = self._order(container, image, directory, udp=udp), f"{self._name}-{secrets.token_hex(6)}"
+            order, name = self._order(container, image, directory), f"{self._name}-{secrets.token_hex(6)}"
             helper = self._engine.post("/containers/create", order, name=name)["Id"]
             try:
                 self._engine.post(f"/containers/{helper}/start")
@@ -68,20 +69,19 @@ class Sealer:
                     raise MachineError(f"{self._engine.kind} could not run a helper: {error}") from error
                 raise
 
-    def _order(self, container: str, image: str, directory: Path, *, udp: bool) -> dict[str, object]:
-        capabilities = ["NET_ADMIN", "NET_RAW"] if udp else ["NET_ADMIN"]
+    def _order(self, container: str, image: str, directory: Path) -> dict[str, object]:
         return {
             "Image": image,
             "User": "0:0",
             "Entrypoint": [self._toolbox.python, "-I", "-S", "-B", "-c", _PROGRAM],
-            "Cmd": [WITH_UDP] if udp else ["-"],
+            "Cmd": [],
             "Labels": dict(self._labels),
             "HostConfig": {
                 "NetworkMode": f"container:{container}",
                 "UsernsMode": self._user_namespace(container),
                 "Binds": [f"{directory}:{Path(DOOR).parent}"],
                 "CapDrop": ["ALL"],
-                "CapAdd": capabilities,
+                "CapAdd": ["NET_ADMIN", "NET_RAW"],
                 "SecurityOpt": ["no-new-privileges", "label=disable"],
                 "ReadonlyRootfs": True,
                 **limits.every_container(),

@@ -12,8 +12,9 @@ from typing import Final, NamedTuple
 from belljar.backends.containers.engine import Engine, EngineError
 from belljar.backends.containers.images import Image
 from belljar.backends.containers.rights import is_rootless, outside
-from belljar.backends.interface import Wanted, WantedError
+from belljar.backends.interface import SpecError
 from belljar.errors import printable
+from belljar.sandbox.spec import SandboxSpec
 
 _KEEP: Final = "keep-id"
 """What Podman calls a user namespace in which the user who runs it has their own number."""
@@ -39,11 +40,11 @@ class User(NamedTuple):
     """Whether the image has a home directory for this user."""
 
 
-def choose(engine: Engine, wanted: Wanted, image: Image) -> User:
+def choose(engine: Engine, spec: SandboxSpec, image: Image) -> User:
     """Return as whom commands run."""
-    if wanted.workdir is None or not wanted.workdir.exists():
+    if spec.workdir is None or not spec.workdir.exists():
         return User(image.user, "", has_home=True)
-    status = wanted.workdir.stat()
+    status = spec.workdir.stat()
     owner, group = outside(status.st_uid, "uid") or 0, outside(status.st_gid, "gid") or 0
     is_images = str(owner) == image.user.partition(":")[0] or (owner == 0 and image.user in _ROOT)
     numbers = f"{owner}:{group}"
@@ -82,7 +83,7 @@ def _number(text: str, user: str) -> int:
     if not text.isdecimal():
         return 0
     if len(text) > _MOST_DIGITS or int(text) > _LAST:  # Python refuses to read numbers of some thousand digits
-        raise WantedError(
+        raise SpecError(
             f"the image runs as {printable(user[:_SHOWN])}, and says that this is the user or group {text[:_SHOWN]}; "
             f"there are none beyond {_LAST}: take another image, or mend its /etc/passwd and /etc/group"
         )

@@ -12,16 +12,14 @@ from weakref import WeakValueDictionary
 
 from belljar.backends.interface import (
     FILE_LIMIT,
-    Command,
-    Found,
     GoneError,
     LostError,
     PathError,
     PausedError,
+    SandboxStatus,
+    SpecError,
     State,
     Streams,
-    Wanted,
-    WantedError,
 )
 from belljar.backends.local import pausing
 from belljar.backends.local.forking import ForkerProcess
@@ -34,6 +32,7 @@ from belljar.linux.lives import has_ended
 from belljar.linux.memorykills import MemoryWatch
 from belljar.sandbox.layers import Layer, Seen, layers
 from belljar.sandbox.looking import look_at_process
+from belljar.sandbox.spec import Command, SandboxSpec
 
 _SECONDS_TO_END: Final = 20.0
 _REMEDY_FOR_USERS: Final = "see what `belljar doctor` says of user namespaces"
@@ -50,20 +49,20 @@ class LocalBackend:
         self._locks: WeakValueDictionary[tuple[str, str], Lock] = WeakValueDictionary()
         self._unfinished: set[str] = set()
 
-    def create(self, sandbox: str, wanted: Wanted) -> Listeners:
+    def create(self, sandbox: str, spec: SandboxSpec) -> Listeners:
         """See `Backend`."""
         with self._one_at_a_time("life", sandbox):
             self._unfinished.add(sandbox)
             try:
-                answer, descriptors, channel = self._ask("create", sandbox, wanted)
+                answer, descriptors, channel = self._ask("create", sandbox, spec)
             finally:
                 self._unfinished.discard(sandbox)
         channel.close()
         return _listeners(answer, descriptors)
 
-    def adopt(self, sandbox: str, *, udp: bool) -> Listeners:
+    def adopt(self, sandbox: str) -> Listeners:
         """See `Backend`."""
-        answer, descriptors, channel = self._ask("adopt", sandbox, udp)
+        answer, descriptors, channel = self._ask("adopt", sandbox)
         channel.close()
         return _listeners(answer, descriptors)
 
@@ -118,9 +117,11 @@ class LocalBackend:
             _end(record)
             self._records.remove(sandbox)
 
-    def sandboxes(self) -> list[Found]:
+    def sandboxes(self) -> list[SandboxStatus]:
         """See `Backend`."""
-        return [Found(name, self._state_of(name)) for name in self._records.names() if name not in self._unfinished]
+        return [
+            SandboxStatus(name, self._state_of(name)) for name in self._records.names() if name not in self._unfinished
+        ]
 
     def look(self, sandbox: str) -> tuple[Layer, ...]:
         """See `Inspectable`."""
@@ -209,9 +210,9 @@ class LocalProcess:
 def _check(command: Command) -> None:
     words = (*command.arguments, *command.environment, *command.environment.values(), str(command.workdir or ""))
     if not command.arguments or not command.arguments[0]:
-        raise WantedError("a command needs at least the name of a program")
+        raise SpecError("a command needs at least the name of a program")
     if any("\0" in word for word in words) or any("=" in name or not name for name in command.environment):
-        raise WantedError("a command, its variables and its directory can have no NUL, and names no equals sign")
+        raise SpecError("a command, its variables and its directory can have no NUL, and names no equals sign")
 
 
 def _listeners(counts: dict[str, int], descriptors: list[int]) -> Listeners:

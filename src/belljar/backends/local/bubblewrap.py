@@ -2,14 +2,15 @@
 
 import os
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from belljar.backends.local.identity import Identity
 from belljar.backends.local.stage import Stage
 from belljar.linux import seccomp
-from belljar.sandbox.spec import Spec
 from belljar.sandbox.starting import hint_for, script
 from belljar.sandbox.view import View
+
+if TYPE_CHECKING:
+    from belljar.backends.local.staging import Plan
 
 _WALLS: Final = (
     "--unshare-user", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try",
@@ -22,17 +23,18 @@ _COMMAND: Final = "/run/belljar/command"
 """What the shell becomes. Bubblewrap itself takes only so many words."""
 
 
-def arguments(spec: Spec, view: View, identity: Identity, stage: Stage, status: int) -> list[str]:
+def arguments(plan: "Plan", stage: Stage, status: int) -> list[str]:
     """Return bubblewrap's arguments. How it goes is written to the descriptor `status`."""
-    hint = hint_for(spec.command[0], spec.environment)
+    command, identity = plan.command, plan.identity
+    hint = hint_for(command.arguments[0], command.environment)
     options = [
         *_WALLS,
         *("--uid", str(identity.uid), "--gid", str(identity.gid)),
-        *("--seccomp", str(_readable(seccomp.program(debugger=spec.debugger))), "--json-status-fd", str(status)),
-        *_view(view, stage),
-        *("--chdir", str(spec.workdir)),
-        *(word for name, value in spec.environment.items() for word in ("--setenv", name, value)),
-        *("--perms", "0444", "--ro-bind-data", str(_readable(script(spec.command, hint))), _COMMAND),
+        *("--seccomp", str(_readable(seccomp.program(debugger=plan.debugger))), "--json-status-fd", str(status)),
+        *_view(plan.view, stage),
+        *("--chdir", str(command.workdir)),
+        *(word for name, value in command.environment.items() for word in ("--setenv", name, value)),
+        *("--perms", "0444", "--ro-bind-data", str(_readable(script(command.arguments, hint))), _COMMAND),
     ]
     # Through a file of their own: the whole machine can read a process's arguments, and these have secrets among them.
     words = b"".join(os.fsencode(option) + b"\0" for option in options)

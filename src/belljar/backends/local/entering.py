@@ -24,7 +24,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NoReturn
 
-from belljar.backends.interface import Command, GoneError, LostError, MachineError, WantedError
+from belljar.backends.interface import GoneError, LostError, MachineError, SpecError
 from belljar.backends.local import bubblewrap, staging
 from belljar.backends.local.lacks import StagingError
 from belljar.backends.local.records import Record
@@ -34,6 +34,7 @@ from belljar.linux.lives import has_ended
 from belljar.linux.namespaces import CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, setns
 from belljar.linux.privileges import drop_capabilities, forbid_new_privileges, install_filter
 from belljar.linux.processes import keep_memory_private, restore_signals
+from belljar.sandbox.spec import Command
 from belljar.sandbox.starting import START
 
 _NS_GET_USERNS: Final = 0xB701
@@ -77,7 +78,7 @@ def enter(record: Record) -> None:
 def start(record: Record, command: Command, streams: Sequence[int], keep: Sequence[int]) -> int:
     """Enter the sandbox and start a command; return its process. Only `keep` and the streams stay open.
 
-    Raises GoneError, WantedError, MachineError, LostError.
+    Raises GoneError, SpecError, MachineError, LostError.
     """
     environment = {**record.environment, **command.environment}
     arguments = [_SHELL, "-c", START, "belljar", *command.arguments]
@@ -164,7 +165,7 @@ def _go_to(workdir: Path) -> None:
     try:
         os.chdir(workdir)
     except OSError as error:
-        raise WantedError(f"a command cannot work in {workdir}: {error.strerror}; choose another directory") from error
+        raise SpecError(f"a command cannot work in {workdir}: {error.strerror}; choose another directory") from error
 
 
 def _execute(
@@ -192,5 +193,5 @@ def _executed(child: int, failed: int) -> int:
         os.kill(child, signal.SIGKILL)
         raise LostError("the command was stopped from inside before it began")
     if why := os.read(failed, 4096):
-        raise WantedError(f"the command cannot be started: {why.decode()}")
+        raise SpecError(f"the command cannot be started: {why.decode()}")
     return child

@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
-from belljar.backends.interface import Command, MachineError, Wanted
+from belljar.backends.interface import MachineError
 from belljar.backends.local import entering, insidefiles, making
 from belljar.backends.local.records import Records
 from belljar.backends.local.talking import Request, receive_request, reply, reply_error
@@ -32,6 +32,8 @@ from belljar.linux import seccomp
 from belljar.linux.processes import inherit_orphans
 from belljar.sandbox.arming import ArmingError, arm_here
 from belljar.sandbox.looking import look_at_network
+from belljar.sandbox.proving import ProofError
+from belljar.sandbox.spec import Command, SandboxSpec
 
 _BIRTH: Final = struct.Struct("=ii")
 _MOST_PATH_BYTES: Final = 4096
@@ -117,14 +119,14 @@ class Forker:
         finally:
             os._exit(0)
 
-    def _create(self, request: Request, sandbox: str, wanted: Wanted) -> None:
-        _reply_listeners(request, making.make(self._records, sandbox, wanted))
+    def _create(self, request: Request, sandbox: str, spec: SandboxSpec) -> None:
+        _reply_listeners(request, making.make(self._records, sandbox, spec))
 
-    def _adopt(self, request: Request, sandbox: str, udp: bool) -> None:  # noqa: FBT001 - a request has no keywords
+    def _adopt(self, request: Request, sandbox: str) -> None:
         entering.enter_network(self._records.read(sandbox))
         try:
-            listeners = arm_here(udp=udp)
-        except ArmingError as error:
+            listeners = arm_here()
+        except (ArmingError, ProofError) as error:
             raise MachineError(str(error)) from error
         _reply_listeners(request, listeners)
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from belljar.backends.interface import Isolation, LostError, MachineError, Wanted, WantedError
+from belljar.backends.interface import LostError, MachineError, SpecError
 from belljar.backends.local.identity import account_files, choose
 from belljar.backends.local.lacks import StagingError
 from belljar.backends.local.launching import Launched, LaunchError, bubblewrap_failed, launch
@@ -22,7 +22,7 @@ from belljar.gateway.listeners import Listeners
 from belljar.linux import cgroups
 from belljar.linux.freezing import make_freezable
 from belljar.linux.lives import Life
-from belljar.sandbox.spec import Bind, ResourceLimits, Spec
+from belljar.sandbox.spec import Bind, Command, Isolation, ResourceLimits, SandboxSpec
 from belljar.sandbox.view import View, ViewError, view_of
 
 SCRATCH: Final = Path("/workspace")
@@ -36,71 +36,62 @@ _WAIT: Final = (
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def make(records: Records, sandbox: str, wanted: Wanted) -> Listeners:
-    """Make a sandbox. Raises WantedError, MachineError."""
-    if wanted.image is not None:
-        raise WantedError("the local backend runs no images; leave the image out, or choose another backend")
-    if wanted.isolation is not Isolation.SEALED:
-        raise WantedError("the local backend makes sealed sandboxes only; choose another backend")
-    for shown in (wanted.workdir, *(bind.source for bind in wanted.binds)):
+def make(records: Records, sandbox: str, spec: SandboxSpec) -> Listeners:
+    """Make a sandbox. Raises SpecError, MachineError."""
+    if spec.image is not None:
+        raise SpecError("the local backend runs no images; leave the image out, or choose another backend")
+    if spec.isolation is not Isolation.SEALED:
+        raise SpecError("the local backend makes sealed sandboxes only; choose another backend")
+    for shown in (spec.workdir, *(bind.source for bind in spec.binds)):
         if shown is not None and records.overlaps(shown):
-            raise WantedError(f"{shown} has to do with the state of all sandboxes, and no agent may see that")
+            raise SpecError(f"{shown} has to do with the state of all sandboxes, and no agent may see that")
     directory = records.begin(sandbox)
     try:
         check_proc()
-        return _Making(records, sandbox, wanted, directory).make()
+        return _Making(records, sandbox, spec, directory).make()
     except (ViewError, LimitError) as error:
         records.remove(sandbox)
-        raise WantedError(str(error)) from error
+        raise SpecError(str(error)) from error
     except (LaunchError, StagingError, OSError) as error:
         records.remove(sandbox)
         raise MachineError(str(error)) from error
 
 
 class _Making:
-    def __init__(self, records: Records, sandbox: str, wanted: Wanted, directory: Path) -> None:
-        self._records, self._sandbox, self._wanted = records, sandbox, wanted
+    def __init__(self, records: Records, sandbox: str, spec: SandboxSpec, directory: Path) -> None:
+        self._records, self._sandbox, self._spec = records, sandbox, spec
         self._home = Path(os.environ.get("HOME") or "/nonexistent")
         self._identity = choose()
-        self._source = wanted.workdir or directory / "work"
-        if wanted.workdir is None:
+        self._source = spec.workdir or directory / "work"
+        self._workdir = spec.workdir or SCRATCH
+        if spec.workdir is None:
             self._source.mkdir(mode=0o700)
             (self._source / FILES).mkdir(mode=0o700)
             (self._source / SPARE).mkdir(mode=0o700)
 
     def make(self) -> Listeners:
-        wanted = self._wanted
-        spec = Spec(
-            command=_WAIT,
-            workdir=self._source,
-            environment={"PATH": _PATH},
-            binds=wanted.binds,
-            allow_write=wanted.allow_write,
-            keep=wanted.keep,
-            debugger=wanted.debugger,
-            limits=wanted.limits,
-        )
-        view = view_of(spec, self._home, {**wanted.files, **account_files(self._identity, self._home)})
-        if wanted.workdir is None:
-            spec, view = replace(spec, workdir=SCRATCH), _moved(view, self._source)
-        groups = _Groups.make(wanted.limits, f"{self._records.label}-{self._sandbox}")
+        spec = self._spec
+        view = view_of(spec, self._source, self._home, account_files(self._identity, self._home))
+        if spec.workdir is None:
+            view = _moved(view, self._source)
+        groups = _Groups.make(spec.limits, f"{self._records.label}-{self._sandbox}")
         try:
-            return self._launch(spec, view, groups)
+            return self._launch(view, groups)
         except BaseException:
             cgroups.remove_soon(groups.directories)
             raise
 
-    def _launch(self, spec: Spec, view: View, groups: "_Groups") -> Listeners:
+    def _launch(self, view: View, groups: "_Groups") -> Listeners:
         asked, asking = os.pipe()
         ready, told = os.pipe()
         last_words = os.memfd_create("belljar")
         plan = Plan(
-            spec,
+            Command(_WAIT, {"PATH": _PATH}, self._workdir),
             view,
             self._identity,
             (asked, told, last_words),
             sealed=True,
-            udp=self._wanted.udp,
+            debugger=self._spec.debugger,
             address_space=groups.address_space,
             outlives_maker=True,
         )
@@ -113,7 +104,7 @@ class _Making:
             launched.settle()
             launched.go()
             _wait_for_first_process(ready, last_words)
-            self._records.write(self._sandbox, self._record(launched, spec, groups))
+            self._records.write(self._sandbox, self._record(launched, groups))
             os.write(asking, b"\n")
         except BaseException:
             launched.kill()
@@ -123,7 +114,7 @@ class _Making:
             raise LostError("the sandbox has no doors")
         return launched.listeners
 
-    def _record(self, launched: Launched, spec: Spec, groups: "_Groups") -> Record:
+    def _record(self, launched: Launched, groups: "_Groups") -> Record:
         around, init = launched.processes()
         environment = {"PATH": _PATH, "HOME": str(self._home), "TMPDIR": "/tmp", "BELLJAR": "1"}  # noqa: S108 - inside
         return Record(
@@ -131,9 +122,9 @@ class _Making:
             init=Life.of(init),
             network=Path(f"/proc/{init}/ns/net").stat().st_ino,
             is_stand_in=self._identity.is_stand_in,
-            workdir=str(spec.workdir),
-            environment={**environment, **self._wanted.environment},
-            debugger=spec.debugger,
+            workdir=str(self._workdir),
+            environment={**environment, **self._spec.environment},
+            debugger=self._spec.debugger,
             address_space=groups.address_space,
             groups=sorted(map(str, groups.directories)),
             freezer=str(groups.freezer) if groups.freezer is not None else None,

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Self
 
-from belljar.backends.interface import GoneError, LostError, MachineError, WantedError, is_name
+from belljar.backends.interface import GoneError, LostError, MachineError, SpecError, is_name
 from belljar.linux import programs
 from belljar.linux.lives import Life
 
@@ -83,13 +83,13 @@ class Records:
         return self._state / sandbox
 
     def begin(self, sandbox: str) -> Path:
-        """Take a name, and return the directory for it. Raises WantedError."""
+        """Take a name, and return the directory for it. Raises SpecError."""
         if not is_name(sandbox):
-            raise WantedError(f'"{sandbox}" cannot be a name; use up to 64 letters, digits, hyphens and underscores')
+            raise SpecError(f'"{sandbox}" cannot be a name; use up to 64 letters, digits, hyphens and underscores')
         try:
             self.directory(sandbox).mkdir(mode=0o700)
         except FileExistsError:
-            raise WantedError(f"there is a sandbox {sandbox} already; choose another name") from None
+            raise SpecError(f"there is a sandbox {sandbox} already; choose another name") from None
         return self.directory(sandbox)
 
     def write(self, sandbox: str, record: Record) -> None:

@@ -4,6 +4,7 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,10 +18,9 @@ from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop
 from belljar.linux.memorykills import MemoryWatch
 from belljar.linux.processes import keep_memory_private
-from belljar.policy import Mode
 from belljar.sandbox.homes import home_inside
 from belljar.sandbox.network import Network
-from belljar.sandbox.spec import Spec
+from belljar.sandbox.spec import Command, SandboxSpec
 from belljar.sandbox.streams import CarriedStreams
 from belljar.sandbox.view import view_of
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from belljar.sandbox.terminal import Terminal
 
 
-def run(spec: Spec, network: Network | None, files: dict[Path, bytes], *, timeout: float | None = None) -> Outcome:
+def run(spec: SandboxSpec, command: Command, network: Network | None, *, timeout: float | None = None) -> Outcome:
     """Run a command to its end. Without `network` it has the host's.
 
     For a process without threads. Raises LaunchError, StagingError, StreamError, ViewError, ArmingError, and then
@@ -36,18 +36,18 @@ def run(spec: Spec, network: Network | None, files: dict[Path, bytes], *, timeou
     """
     check_proc()
     identity, home = choose(), home_inside(os.environ)
-    view = view_of(spec, home, files | account_files(identity, home))
+    workdir = spec.workdir or Path.cwd()
+    view = view_of(spec, workdir, home, account_files(identity, home))
     terminal = _terminal_of_caller()
     streams = CarriedStreams((0, 1, 2) if terminal is None else terminal.streams())
     enforcement = enforce(spec.limits)
-    udp = network is not None and network.policy.mode is Mode.ALLOW_ALL
     plan = Plan(
-        spec,
+        replace(command, environment={**spec.environment, **command.environment}, workdir=command.workdir or workdir),
         view,
         identity,
         streams.inside,
         sealed=network is not None,
-        udp=udp,
+        debugger=spec.debugger,
         address_space=enforcement.address_space,
         in_foreground=None if terminal is None else terminal.begins_joined,
     )

@@ -45,7 +45,7 @@ from belljar.linux.processes import fork_sibling, get_signal_when_parent_dies, r
 from belljar.linux.programs import ProgramMissingError, find
 from belljar.sandbox import bounds
 from belljar.sandbox.arming import arm_here
-from belljar.sandbox.spec import Bind, Spec
+from belljar.sandbox.spec import Bind, Command
 from belljar.sandbox.view import View
 
 UNSHARED: Final = b"u"
@@ -72,7 +72,9 @@ _STANDARD_ERROR: Final = 2
 class Plan:
     """Everything the child has to know."""
 
-    spec: Spec
+    command: Command
+    """With its directory, and all its variables."""
+
     view: View
     identity: Identity
     streams: Sequence[int]
@@ -81,7 +83,7 @@ class Plan:
     sealed: bool
     """Whether it gets a network namespace of its own."""
 
-    udp: bool
+    debugger: bool = False
     memory: int = field(default_factory=bounds.here)
     """How much there is for whoever makes it; the sandbox itself has less."""
 
@@ -142,7 +144,7 @@ def _become(plan: Plan, channel: socket.socket, status: int, session: socket.soc
         copies = _enter_stage(plan, Lack.MOUNTS)
     else:
         _enter_mount_namespace(Lack.MOUNTS)  # the one that root made is not ours to mount in
-    listeners = arm_here(udp=plan.udp) if plan.sealed else None
+    listeners = arm_here() if plan.sealed else None
     _wait_for(channel, COUNTED)
     _hand_over_to_first_process(plan, session)
     if not plan.outlives_maker:
@@ -161,7 +163,7 @@ def _become(plan: Plan, channel: socket.socket, status: int, session: socket.soc
     _keep_to_ourselves()
     os.set_inheritable(status, True)  # noqa: FBT003 - the standard library's interface
     life = "--as-pid-1" if plan.outlives_maker else "--die-with-parent"
-    arguments = bubblewrap.arguments(plan.spec, plan.view, plan.identity, stage, status)
+    arguments = bubblewrap.arguments(plan, stage, status)
     restore_signals()
     os.execve(program, ["bwrap", life, *arguments], {})  # noqa: S606 - there is to be no shell
 

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from belljar.backends.interface import GoneError, LostError, MachineError, PathError, PausedError, WantedError
+from belljar.backends.interface import GoneError, LostError, MachineError, PathError, PausedError, SpecError
 from belljar.errors import BelljarError
 from belljar.linux.descriptors import receive_descriptors
 
@@ -21,7 +21,7 @@ MOST_BYTES: Final = 65536
 _LEAST_DESCRIPTORS: Final = 2
 
 _ERRORS: Final[dict[str, type[BelljarError]]] = {
-    kind.__name__: kind for kind in (GoneError, LostError, MachineError, PathError, PausedError, WantedError)
+    kind.__name__: kind for kind in (GoneError, LostError, MachineError, PathError, PausedError, SpecError)
 }
 
 
