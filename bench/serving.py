@@ -11,7 +11,7 @@ from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 
 from belljar.client import Client, Egress, NetworkPolicy, Sandbox
-from belljar.client.syncsandbox import Running
+from belljar.client.sync.sandbox import Running
 from bench import inside
 from bench.followers import Followers
 from bench.processes import family, memory

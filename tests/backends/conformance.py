@@ -129,7 +129,7 @@ class Conformance:
     @pytest.fixture
     def jar(self, backend):
         """A sandbox whose doors nobody serves."""
-        listeners = backend.create("jar", self.wanted)
+        listeners = backend.create("jar", self.spec)
         yield "jar"
         listeners.close()
 
@@ -155,7 +155,7 @@ class Conformance:
                 run(backend, jar, *arguments)
 
     def test_variables_of_the_sandbox_and_of_the_command(self, backend):
-        backend.create("jar", replace(self.wanted, environment={"ONE": "sandbox", "TWO": "sandbox"})).close()
+        backend.create("jar", replace(self.spec, environment={"ONE": "sandbox", "TWO": "sandbox"})).close()
         out = run(backend, "jar", "env", environment={"TWO": "command=2"}).out.splitlines()
         assert {"ONE=sandbox", "TWO=command=2", "BELLJAR=1"} <= set(out)
 
@@ -254,20 +254,20 @@ class Conformance:
 
     def test_a_name_is_taken_once_and_free_again(self, backend, jar):
         with pytest.raises(SpecError):
-            backend.create(jar, self.wanted)
+            backend.create(jar, self.spec)
         assert run(backend, jar, "true").code == 0
         backend.destroy(jar)
-        backend.create(jar, self.wanted).close()
+        backend.create(jar, self.spec).close()
         assert run(backend, jar, "true").code == 0
 
     @pytest.mark.parametrize("name", ["", "../up", "a/b", "a b", "ü", "x" * 65])
     def test_names_that_cannot_be(self, backend, name):
         with pytest.raises(SpecError):
-            backend.create(name, self.wanted)
+            backend.create(name, self.spec)
         assert backend.sandboxes() == []
 
     def test_sandboxes_are_apart(self, backend, jar):
-        backend.create("other", self.wanted).close()
+        backend.create("other", self.spec).close()
         backend.put_file(jar, "/tmp/file", b"jar")
         with pytest.raises(PathError):
             backend.get_file("other", "/tmp/file")
@@ -290,7 +290,7 @@ class Conformance:
                 again.close()
 
     def test_doors_can_be_had_again(self, backend, jar):
-        backend.create("other", self.wanted).close()
+        backend.create("other", self.spec).close()
         backend.adopt("other").close()
         assert run(backend, "other", "true").code == 0
 
@@ -412,18 +412,18 @@ class Sealed(Conformance):
         assert backend.sandboxes() == []
 
     def test_a_workdir_of_the_host(self, backend, workdir):
-        backend.create("jar", replace(self.wanted, workdir=workdir)).close()
+        backend.create("jar", replace(self.spec, workdir=workdir)).close()
         assert run(backend, "jar", "pwd").out == f"{workdir}\n"
         shell(backend, "jar", "echo inside > file")
         assert (workdir / "file").read_text() == "inside\n"
 
     def test_a_workdir_that_is_not_there(self, backend):
         with pytest.raises(SpecError):
-            backend.create("jar", replace(self.wanted, workdir=Path("/not/there")))
+            backend.create("jar", replace(self.spec, workdir=Path("/not/there")))
         assert backend.sandboxes() == []
 
     def test_files_that_exist_inside_only(self, backend):
-        backend.create("jar", replace(self.wanted, files={Path("/run/belljar/policy.json"): b"{}"})).close()
+        backend.create("jar", replace(self.spec, files={Path("/run/belljar/policy.json"): b"{}"})).close()
         assert backend.get_file("jar", "/run/belljar/policy.json") == b"{}"
         with pytest.raises(PathError):
             backend.put_file("jar", "/run/belljar/policy.json", b"[]")

@@ -54,7 +54,7 @@ def test_what_is_asked_for_is_what_is_made(server, client, tmp_path):
         "network": GITHUB,
     }
     with client.claim(backend="memory", **asked) as sandbox:
-        wanted = server.world.sandboxes[sandbox.id].wanted
+        wanted = server.world.sandboxes[sandbox.id].spec
         binds = [(str(bind.source), str(bind.target), bind.writable) for bind in wanted.binds]
         assert binds == [("/usr/share", "/data", False), ("/srv", "/srv", True)]
         assert (wanted.environment, wanted.workdir, wanted.limits.memory_bytes) == ({"A": "b"}, tmp_path, 1 << 30)

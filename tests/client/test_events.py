@@ -77,7 +77,7 @@ def test_so_does_that_of_the_other_client(start):
 
 @leaking
 def test_a_server_that_does_not_come_back_is_an_error_in_the_end(start, monkeypatch):
-    monkeypatch.setattr("belljar.client.connection.PAUSES", (0.0, 0.0))
+    monkeypatch.setattr("belljar.client.sync.connection.PAUSES", (0.0, 0.0))
     server = start()
     with Client(server.state) as client, client.events() as events:
         server.stop()

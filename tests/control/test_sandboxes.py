@@ -33,7 +33,7 @@ def test_what_was_asked_for_is_what_the_backend_is_asked_for(server, tmp_path):
         mounts=[{"source": "/usr/share", "target": "/data"}],
         limits={"cpus": 1.5, "memory_bytes": 1 << 30},
     )
-    wanted = server.world.sandboxes[jar].wanted
+    wanted = server.world.sandboxes[jar].spec
     assert (wanted.environment, wanted.workdir) == ({"KEY": "secret"}, tmp_path)
     [bind] = wanted.binds
     assert (str(bind.source), str(bind.target), bind.writable) == ("/usr/share", "/data", False)

@@ -1,11 +1,11 @@
 """The Python SDK: sandboxes of a server, from a program.
 
 `Client` waits for its answers, `AsyncClient` is for asyncio. Both say the same things (`calls`, `networkcalls`);
-`connection` and `asyncconnection` alone know how they are sent. The HTTP library is imported when a client is made.
+`aio` and `sync` alone know how they are sent. The HTTP library is imported when a client is made.
 """
 
-from belljar.client.asyncclient import AsyncClient
-from belljar.client.asyncsandbox import AsyncSandbox
+from belljar.client.aio.client import AsyncClient
+from belljar.client.aio.sandbox import AsyncSandbox
 from belljar.client.errors import (
     BugError,
     ClientError,
@@ -41,8 +41,8 @@ from belljar.client.model import (
 )
 from belljar.client.options import ClaimOptions, ExecOptions, Limits, Mount
 from belljar.client.policy import Egress, NetworkPolicy, Rule
-from belljar.client.syncclient import Client
-from belljar.client.syncsandbox import Sandbox
+from belljar.client.sync.client import Client
+from belljar.client.sync.sandbox import Sandbox
 
 __all__ = [
     "DENIALS",

@@ -1,4 +1,5 @@
-"""A sandbox of a client that waits."""
+# Generated from aio/sandbox.py by scripts/unasync.py: change that, and run this.
+"""A sandbox of a client."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -6,7 +7,6 @@ from typing import Any, Self, Unpack
 
 from belljar.client import calls, networkcalls
 from belljar.client.asking import Call
-from belljar.client.connection import Connection
 from belljar.client.errors import NotFoundError
 from belljar.client.following import Following
 from belljar.client.model import (
@@ -25,6 +25,7 @@ from belljar.client.model import (
 from belljar.client.options import ExecOptions
 from belljar.client.policy import NetworkPolicy
 from belljar.client.running import OutputReader
+from belljar.client.sync.connection import Connection
 
 
 class Sandbox:

@@ -1,8 +1,8 @@
-"""A connection that waits for its answers."""
+# Generated from aio/connection.py by scripts/unasync.py: change that, and run this.
+"""A connection to a server."""
 
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TypeVar
 
 from belljar.client.asking import Call, Request
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Connection:
-    """Sends calls to one server. Any thread may use it."""
+    """Sends calls to one server."""
 
     def __init__(self, place: Place) -> None:
         with extra("client"):
@@ -51,11 +51,12 @@ class Connection:
                 with translated(self._place):
                     response.read()
                 raise problem_of(response)
-            yield self._chunks(response.iter_bytes())
+            with closing(self._chunks(response.iter_bytes())) as chunks:
+                yield chunks
         finally:
             response.close()
 
-    def _chunks(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    def _chunks(self, chunks: Iterator[bytes]) -> Generator[bytes, None]:
         with translated(self._place):
             yield from chunks
 
@@ -64,9 +65,10 @@ class Connection:
         """Give events as they happen, whatever becomes of the connection meanwhile. Raises ClientError."""
         with ExitStack() as current:
             chunks = current.enter_context(self.stream(following.request()))
-            yield self._events(following, current, chunks)
+            with closing(self._events(following, current, chunks)) as events:
+                yield events
 
-    def _events(self, following: Following, current: ExitStack, chunks: Iterator[bytes]) -> Iterator[Event]:
+    def _events(self, following: Following, current: ExitStack, chunks: Iterator[bytes]) -> Generator[Event, None]:
         while True:
             with suppress(LostError):
                 for chunk in chunks:
@@ -81,6 +83,8 @@ class Connection:
                 return  # deleted while nobody looked
 
     def _again(self, following: Following, current: ExitStack) -> Iterator[bytes]:
+        import time  # noqa: PLC0415 - few connections break
+
         for pause in PAUSES:
             time.sleep(pause)
             with suppress(NoServerError, LostError):

@@ -1,4 +1,5 @@
-"""The client that waits."""
+# Generated from aio/client.py by scripts/unasync.py: change that, and run this.
+"""The client."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -6,19 +7,19 @@ from os import PathLike
 from typing import Self, Unpack
 
 from belljar.client import calls
-from belljar.client.connection import Connection
 from belljar.client.following import Following
 from belljar.client.model import Event
 from belljar.client.options import ClaimOptions
 from belljar.client.places import find_server
-from belljar.client.syncsandbox import Sandbox
+from belljar.client.sync.connection import Connection
+from belljar.client.sync.sandbox import Sandbox
 
 
 class Client:
     """Sandboxes of one server: a URL, or the state directory of one that runs on this machine.
 
     By default it is what BELLJAR_SERVER names, or else this user's own. A URL needs a token, which can be in
-    BELLJAR_TOKEN. Every method raises ClientError. Threads can share a client.
+    BELLJAR_TOKEN. Every method raises ClientError. One for asyncio belongs to its event loop; threads can share others.
     """
 
     def __init__(self, server: str | PathLike[str] | None = None, *, token: str | None = None) -> None:
@@ -37,7 +38,8 @@ class Client:
         cursor = None
         while True:
             states, cursor = self._connection.call(calls.page(status, labels or {}, cursor))
-            yield from (Sandbox(self._connection, state) for state in states)
+            for state in states:
+                yield Sandbox(self._connection, state)
             if cursor is None:
                 return
 

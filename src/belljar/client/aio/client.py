@@ -1,4 +1,4 @@
-"""The client for asyncio: `syncclient`, with awaits."""
+"""The client."""
 
 from collections.abc import AsyncIterator, Generator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -6,8 +6,8 @@ from os import PathLike
 from typing import Any, Self, Unpack
 
 from belljar.client import calls
-from belljar.client.asyncconnection import AsyncConnection
-from belljar.client.asyncsandbox import AsyncSandbox
+from belljar.client.aio.connection import AsyncConnection
+from belljar.client.aio.sandbox import AsyncSandbox
 from belljar.client.following import Following
 from belljar.client.model import Event
 from belljar.client.options import ClaimOptions
@@ -18,15 +18,22 @@ class AsyncClient:
     """Sandboxes of one server: a URL, or the state directory of one that runs on this machine.
 
     By default it is what BELLJAR_SERVER names, or else this user's own. A URL needs a token, which can be in
-    BELLJAR_TOKEN. Every method raises ClientError. It belongs to one event loop.
+    BELLJAR_TOKEN. Every method raises ClientError. One for asyncio belongs to its event loop; threads can share others.
     """
 
     def __init__(self, server: str | PathLike[str] | None = None, *, token: str | None = None) -> None:
         self._connection = AsyncConnection(find_server(server, token))
 
+    # with asyncio:
     def claim(self, **options: Unpack[ClaimOptions]) -> "Claim":
         """Make a sandbox, which is sealed and ready: `await` it, or use it with `async with`, which deletes it."""
         return Claim(self._connection, options)
+
+    # without:
+    # def claim(self, **options: Unpack[ClaimOptions]) -> Sandbox:
+    #     """Make a sandbox, which is sealed and ready. As a context manager, it is deleted at the end."""
+    #     return Sandbox(self._connection, self._connection.call(calls.claim(options)))
+    # end
 
     async def sandbox(self, name: str) -> AsyncSandbox:
         """Return a sandbox that is there already."""
@@ -61,6 +68,7 @@ class AsyncClient:
         await self.close()
 
 
+# with asyncio:
 class Claim:
     """A sandbox that is yet to be made."""
 
@@ -82,3 +90,6 @@ class Claim:
 
     async def _make(self) -> AsyncSandbox:
         return AsyncSandbox(self._connection, await self._connection.call(calls.claim(self._options)))
+
+
+# end

@@ -1,4 +1,4 @@
-"""A connection for asyncio: `connection`, with awaits."""
+"""A connection to a server."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class AsyncConnection:
-    """Sends calls to one server. It belongs to one event loop."""
+    """Sends calls to one server."""
 
     def __init__(self, place: Place) -> None:
         with extra("client"):
@@ -86,7 +86,7 @@ class AsyncConnection:
                 return  # deleted while nobody looked
 
     async def _again(self, following: Following, current: AsyncExitStack) -> AsyncIterator[bytes]:
-        import asyncio  # noqa: PLC0415 - clients that wait do without
+        import asyncio  # noqa: PLC0415 - few connections break
 
         for pause in PAUSES:
             await asyncio.sleep(pause)

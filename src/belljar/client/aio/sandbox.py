@@ -1,12 +1,12 @@
-"""A sandbox of a client for asyncio: `syncsandbox`, with awaits."""
+"""A sandbox of a client."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Self, Unpack
 
 from belljar.client import calls, networkcalls
+from belljar.client.aio.connection import AsyncConnection
 from belljar.client.asking import Call
-from belljar.client.asyncconnection import AsyncConnection
 from belljar.client.errors import NotFoundError
 from belljar.client.following import Following
 from belljar.client.model import (

@@ -1,0 +1,1 @@
+"""The client that waits, generated from `aio` by `scripts/unasync.py`."""
