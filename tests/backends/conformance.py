@@ -110,7 +110,7 @@ def shell(backend: Backend, sandbox: str, script: str) -> str:
 class Conformance:
     """What holds for every backend."""
 
-    wanted = SandboxSpec()
+    spec = SandboxSpec()
     """A subclass may say more: an image, for example."""
 
     @pytest.fixture

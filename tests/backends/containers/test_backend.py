@@ -58,7 +58,7 @@ def place():
 
 
 class OnEngine(Sealed):
-    wanted = SandboxSpec(image=AGENT)
+    spec = SandboxSpec(image=AGENT)
 
     @pytest.fixture
     def open_backend(self, engine, toolboxes, place):
