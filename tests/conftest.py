@@ -8,6 +8,8 @@ import pytest
 from belljar.linux.namespaces import NetworkNamespace
 from tests import privileges, stage
 
+pytest.register_assert_rewrite("belljar.testing.conformance")
+
 _TAKE_LONG = {"engine", "docker_engine", "podman_engine", "rootless_engine", "browser"}
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from belljar.backends.interface import GoneError, SandboxStatus, State
-from belljar.backends.memory import MemoryBackend, World
 from belljar.sandbox.spec import SandboxSpec
-from tests.backends.conformance import Conformance, Done, run
+from belljar.testing.conformance import Conformance, Done, run
+from belljar.testing.memory import MemoryBackend, World
 
 
 class TestMemory(Conformance):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from belljar.backends.memory import World
+from belljar.testing.memory import World
 from tests.control.servers import Server
 
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import httpx2
 
 from belljar.backends.interface import Backend
-from belljar.backends.memory import MemoryBackend, World
 from belljar.control.serving import SOCKET, Serving, serve
 from belljar.control.tokens import TokenFile
+from belljar.testing.memory import MemoryBackend, World
 
 PATIENCE = 20.0
 API = "http://localhost/api/v1"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from belljar.backends.containers.late import LateBackend
-from belljar.backends.memory import MemoryBackend, World
 from belljar.control import housekeeping
+from belljar.testing.memory import MemoryBackend, World
 from tests import engines
 from tests.control.servers import Server, problem, until
 from tests.engines import BUSYBOX

@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from belljar.backends.memory import MemoryBackend
 from belljar.control.pipes import Pipe
 from belljar.control.serving import SOCKET
+from belljar.testing.memory import MemoryBackend
 from tests.control.machines import Machine
 from tests.control.servers import API, PATIENCE, parse_events, until
 from tests.control.test_machine import NOTHING, PLAIN, streaming

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from belljar.backends.memory import MemoryBackend
 from belljar.control import deadlines, housekeeping
 from belljar.control.deadlines import Deadline
+from belljar.testing.memory import MemoryBackend
 from tests.control.servers import problem, until
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from belljar.backends.interface import MachineError
-from belljar.backends.memory import MemoryBackend
 from belljar.control import housekeeping
 from belljar.control.adopting import ServedPortError
 from belljar.control.serving import ServeError
 from belljar.sandbox.spec import SandboxSpec
+from belljar.testing.memory import MemoryBackend
 from tests.control.servers import Server, problem, until
 
 POLICY = {"mode": "block-all", "egress": {"allowed_domains": ["github.com"]}, "presets": ["openai"]}

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from belljar.backends.interface import MachineError
-from belljar.backends.memory import MemoryBackend
+from belljar.testing.memory import MemoryBackend
 from tests.control.servers import problem
 
 

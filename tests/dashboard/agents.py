@@ -7,9 +7,9 @@ from contextlib import contextmanager
 import dns.message
 import dns.query
 
-from belljar.backends.memory import MemoryBackend, World
 from belljar.gateway.listeners import Listeners
 from belljar.sandbox.spec import SandboxSpec
+from belljar.testing.memory import MemoryBackend, World
 from tests.control.servers import PATIENCE, Server
 
 

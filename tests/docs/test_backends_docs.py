@@ -6,8 +6,8 @@ from belljar.backends import interface
 from belljar.backends.containers.late import LateBackend
 from belljar.backends.interface import Backend
 from belljar.backends.local.backend import LocalBackend
-from belljar.backends.memory import MemoryBackend, World
 from belljar.errors import BelljarError
+from belljar.testing.memory import MemoryBackend, World
 from tests.docs.test_docs import first_column, section
 
 

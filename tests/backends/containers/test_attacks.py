@@ -27,8 +27,8 @@ from belljar.backends.interface import LostError, MachineError, SpecError
 from belljar.linux.lives import Life
 from belljar.linux.sharedmemory import can_be_bounded
 from belljar.sandbox.spec import Bind, Command, ResourceLimits, SandboxSpec
+from belljar.testing import conformance
 from tests import engines
-from tests.backends import conformance
 from tests.backends.containers.conftest import program
 from tests.engines import BUSYBOX, Directory, File, Link, busybox, make_image
 from tests.engines.images import Files, _layer

@@ -15,8 +15,8 @@ import pytest
 from belljar.backends.containers.backend import ContainerBackend
 from belljar.backends.containers.engine import Engine
 from belljar.sandbox.spec import SandboxSpec
+from belljar.testing.conformance import Sealed
 from tests import privileges
-from tests.backends.conformance import Sealed
 from tests.engines import Directory, File, busybox, make_image
 
 pytestmark = pytest.mark.long

@@ -15,8 +15,8 @@ from belljar.backends.containers.backend import ContainerBackend
 from belljar.backends.containers.engine import Engine
 from belljar.backends.interface import MachineError, SpecError
 from belljar.sandbox.spec import SandboxSpec
+from belljar.testing.conformance import Done, run
 from tests import privileges
-from tests.backends.conformance import Done, run
 from tests.backends.containers.conftest import PATIENCE, program, until
 from tests.engines import Directory, File, Link, busybox, images, make_image
 from tests.engines.images import Files

@@ -22,8 +22,8 @@ from belljar.backends.interface import GoneError, LostError, SandboxStatus, Stat
 from belljar.gateway.listeners import Listeners
 from belljar.linux import perimeternft
 from belljar.sandbox.spec import SandboxSpec
+from belljar.testing.conformance import run, started
 from tests import engines, privileges
-from tests.backends.conformance import run, started
 from tests.backends.containers.conftest import PATIENCE, PIPES, Cli, until
 from tests.engines import BUSYBOX
 from tests.engines.api import ApiError

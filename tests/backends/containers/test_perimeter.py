@@ -30,8 +30,8 @@ from belljar.gateway.observing import Observer
 from belljar.linux import perimeternft, programs
 from belljar.linux.namespaces import NetworkNamespace
 from belljar.sandbox.spec import Isolation, SandboxSpec
+from belljar.testing import conformance
 from tests import engines, privileges
-from tests.backends import conformance
 from tests.gateway.serving import Serving, eventually, policy
 from tests.universe import Contact, Place, Universe, addresses
 from tests.universe.clients import PATIENCE, ask, dial, fetch, received, records

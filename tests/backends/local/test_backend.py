@@ -20,7 +20,7 @@ import pytest
 from belljar.backends.interface import GoneError, LostError, MachineError, PathError, SandboxStatus, SpecError, State
 from belljar.backends.local.backend import LocalBackend
 from belljar.sandbox.spec import Bind, ResourceLimits, SandboxSpec
-from tests.backends.conformance import PATIENCE, Sealed, run, shell, started
+from belljar.testing.conformance import PATIENCE, Sealed, run, shell, started
 
 ROOT = Path(__file__).parents[3]
 

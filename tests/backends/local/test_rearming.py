@@ -12,7 +12,7 @@ from belljar.gateway.listeners import Listeners
 from belljar.gateway.settings import Settings
 from belljar.gateway.workers.supervisor import Workers
 from belljar.sandbox.spec import SandboxSpec
-from tests.backends.conformance import run, shell, started
+from belljar.testing.conformance import run, shell, started
 from tests.gateway.serving import RESOLVER, policy
 from tests.universe import Universe, addresses
 

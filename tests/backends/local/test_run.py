@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.conformance import SIGNALS_OF_LIBC
+from belljar.testing.conformance import SIGNALS_OF_LIBC
 from tests.backends.local.conftest import Cli
 from tests.universe import Contact, addresses
 

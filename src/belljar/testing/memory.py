@@ -22,7 +22,9 @@ from belljar.backends.interface import (
     Streams,
     is_name,
 )
-from belljar.backends.memoryprocess import (
+from belljar.gateway.listeners import Listeners
+from belljar.sandbox.spec import Command, SandboxSpec
+from belljar.testing.memoryprocess import (
     KILLED,
     PROGRAMS,
     WORKDIR,
@@ -31,8 +33,6 @@ from belljar.backends.memoryprocess import (
     Sandbox,
     no_such_program,
 )
-from belljar.gateway.listeners import Listeners
-from belljar.sandbox.spec import Command, SandboxSpec
 
 
 class World:
