@@ -31,6 +31,20 @@ FINDINGS = {
     "server_name_unchecked": {"12-shared-address-v4", "14-fronting-v6", "19-second-request-v4"},
     "guard_off": {"23-granted-names-v4", "24-mixed-v6", "25-private-names-v4", "26-alias-v6"},
     "host_unknown": {"22-host-later-v4", "22-host-later-v6"},
+    "host_unknown_before_it_is_dialled": {"22-host-later-v4", "22-host-later-v6", "63-names-v4", "63-names-v6"},
+    "host_unknown_when_it_is_connected": {"63-by-source-v4", "63-by-source-v6"},
+    "seal_open": {"6-packet-filter-v4", "6-packet-filter-v6"},
+    "seal_open_but_for_datagrams": {"6-packet-filter-v4", "6-packet-filter-v6"},
+    "extra_route": {"31-routes"},
+    "names_uncounted": {"8-many-names"},
+    "names_uncounted_when_asked": {"8-many-names"},
+    "names_uncounted_when_dialled": {"8-many-names"},
+    "upgrade_passed_on": {"17-upgrade-v4", "17-upgrade-v6"},
+    "second_hello_unread": {"16-second-hello-v4", "16-second-hello-v6"},
+    "unasked_response_passed_on": {"18-unasked-response-v4", "18-unasked-response-v6"},
+    "unasked_switch_passed_on": {"18-unasked-response-v4", "18-unasked-response-v6"},
+    "denied_flows_untold": {"51-denials-v4", "51-denials-v6"},
+    "denied_questions_untold": {"51-denials-v4", "51-denials-v6"},
     "inherited_descriptor": {"35-descriptors"},
     "writable_system": {"58-planted", "59-mounts"},
 }
@@ -42,7 +56,7 @@ DEAD = {
 }
 """What cannot be proven any more, because nothing works without the layer."""
 
-HELD_BY_OTHER_LAYERS = {"6", "8", "18", "20", "38", "40"}
+HELD_BY_OTHER_LAYERS = {"6", "8", "17", "18", "20", "38", "40"}
 """Ways out that have nothing to do with what is granted: the packet filter, or the parsers, close them."""
 
 

@@ -5,12 +5,13 @@ In one of them the probes are run. The other one is its neighbour, and is there 
 
 import secrets
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from belljar.verify.auditing import read_denials
 from belljar.verify.judging import Judge
 from belljar.verify.probes.kit import Probe, Scene
 from belljar.verify.probes.running import orders
@@ -45,17 +46,12 @@ def try_out(chosen: Sequence[Probe], place: Workshop, maker: Maker, prepare: Cal
             scene = replace(scene, neighbour=neighbour.move_in(world, scene))
         _tell(trial, orders(scene, [probe for probe in chosen if not probe.next_door]))
         report = read_report(witness.attend(trial.channel)) + (neighbour.move_out() if neighbour is not None else [])
-        return _judge(chosen, scene, report, witness, maker.lacking)
-
-
-def _judge(
-    chosen: Sequence[Probe], scene: Scene, report: Report, witness: Witness, lacking: Mapping[str, str]
-) -> list[Result]:
-    if lost := witness.lost():
-        raise TrialError(f"the witness was too slow, and missed {lost} packets; run again when there is less to do")
-    marks = {probe: probe.mark(scene) for probe in chosen}
-    findings = {line["id"]: line for line in report if "id" in line}
-    return Judge(marks, findings, [*witness.testimony(), *_next_door(report)], lacking).results()
+        if lost := witness.lost():
+            raise TrialError(f"the witness was too slow, and missed {lost} packets; run again when there is less to do")
+        seen, denials = [*witness.testimony(), *_next_door(report)], read_denials(place.audit)
+        marks = {probe: probe.mark(scene) for probe in chosen}
+        findings = {line["id"]: line for line in report if "id" in line}
+        return Judge(marks, findings, seen, maker.lacking, denials).results()
 
 
 class Neighbour:

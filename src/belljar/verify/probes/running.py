@@ -15,9 +15,12 @@ from typing import Any, Final
 from belljar.verify.probes import (
     claims,
     controls,
+    denials,
     direct,
+    exchanges,
     files,
     first,
+    hostroutes,
     kernel,
     listeners,
     metadata,
@@ -26,11 +29,13 @@ from belljar.verify.probes import (
     processes,
     protocols,
     questions,
+    seal,
 )
 from belljar.verify.probes.kit import PROBES, Mark, Probe, Scene
 
 MODULES: Final = (
-    first, controls, questions, direct, metadata, claims, listeners, neighbours, protocols, kernel, processes, files,
+    first, controls, denials, questions, direct, hostroutes, metadata, claims, exchanges, listeners, neighbours,
+    protocols, seal, kernel, processes, files,
 )  # fmt: skip
 """The modules that register probes, in the order in which these are run."""
 
