@@ -3,6 +3,7 @@
 What is replaced is replaced in the process that makes the sandbox, and ends with it.
 """
 
+import dataclasses
 import fcntl
 import os
 import struct
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from belljar.backends.local import bubblewrap, launching
-from belljar.gateway import carrying, http, jar
+from belljar.gateway import audit, carrying, http, jar
 from belljar.gateway.dialing import Dialler
 from belljar.gateway.dnsanswering import Answering
 from belljar.gateway.observing import Observer
@@ -22,6 +23,7 @@ from belljar.linux.namespaces import NetworkNamespace
 from belljar.linux.programs import run
 from belljar.linux.routes import Routes
 from belljar.policy import Action, AddressClass, Reason, Verdict
+from belljar.sandbox.spec import Bind
 from belljar.verify import localtrial
 from belljar.verify.verifying import verify
 
@@ -187,6 +189,21 @@ def denied_flows_untold():
 
 def denied_questions_untold():
     replace(Observer, "dns_denied", lambda *_: None)
+
+
+def log_unescaped():
+    def to_json(value):
+        return f'"{value}"' if isinstance(value, str) else escape(value)
+
+    escape = replace(audit, "_to_json", to_json)
+
+
+def owners_files_shown():
+    def show_more(spec, *rest, **options):
+        beside = spec.workdir.with_name("next-door")
+        return start(dataclasses.replace(spec, binds=(Bind(beside, beside, writable=False),)), *rest, **options)
+
+    start = replace(localtrial, "run", show_more)
 
 
 def inherited_descriptor():

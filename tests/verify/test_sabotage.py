@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from belljar.verify.probes.kit import PROBES
+
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
@@ -45,6 +47,8 @@ FINDINGS = {
     "unasked_switch_passed_on": {"18-unasked-response-v4", "18-unasked-response-v6"},
     "denied_flows_untold": {"51-denials-v4", "51-denials-v6"},
     "denied_questions_untold": {"51-denials-v4", "51-denials-v6"},
+    "log_unescaped": {"51-audit"},
+    "owners_files_shown": {"69-owners-files"},
     "inherited_descriptor": {"35-descriptors"},
     "writable_system": {"58-planted", "59-mounts"},
 }
@@ -61,7 +65,10 @@ HELD_BY_OTHER_LAYERS = {"6", "8", "17", "18", "20", "38", "40"}
 
 
 def verify(layer: str, probes: set[str]) -> tuple[dict[str, int], dict[str, tuple[str, str]]]:
-    command = [sys.executable, str(ROOT / "tests/verify/sabotaged.py"), layer, *sorted(probes)]
+    only = {
+        name if name in PROBES else name.partition("-")[0] for name in probes
+    }  # what is seen from outside has no probe
+    command = [sys.executable, str(ROOT / "tests/verify/sabotaged.py"), layer, *sorted(only)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)

@@ -94,7 +94,6 @@ OUT_OF_SCOPE: Final[Mapping[int, str]] = {
     66: "concerns evaluations, in which something is judged that an agent has made",
     67: "depends on what opens them; what tools run by themselves is tried under 58, what Belljar asks under 61",
     68: "concerns pods in a cluster; the first moment of a sandbox is tried under 43",
-    69: "takes a server, and a run has none; what listens inside is tried under 38, unix sockets under 34",
     70: "takes measuring, and a machine that is otherwise idle; the project's tests measure it",
 }
 

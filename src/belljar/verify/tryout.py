@@ -3,6 +3,7 @@
 In one of them the probes are run. The other one is its neighbour, and is there to be reached.
 """
 
+import os
 import secrets
 import socket
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from belljar.statedir import known_states
 from belljar.verify.auditing import read_denials
 from belljar.verify.judging import Judge
 from belljar.verify.probes.kit import Probe, Scene
@@ -40,7 +42,8 @@ def try_out(chosen: Sequence[Probe], place: Workshop, maker: Maker, prepare: Cal
         trial = get_ready("probes", place.workdir)
         world = stack.enter_context(World())
         witness = stack.enter_context(closing(Witness(world, run)))
-        scene = Scene(run, _outside(before, world), sockets=maker.sockets)
+        owners = [str(path) for path in (place.audit, place.next_door, *known_states(os.environ))]
+        scene = Scene(run, _outside(before, world), sockets=maker.sockets, owners=owners)
         trial.start(world)
         if neighbour is not None:
             scene = replace(scene, neighbour=neighbour.move_in(world, scene))

@@ -24,8 +24,11 @@ def names(mark: Mark) -> Finding:
 @network(63, "by-source", "granted addresses that are the host's own once a connection is there", beside="address")
 def by_source(mark: Mark) -> Finding:
     asked, address, port = request("host", f"/{mark.token}"), places.BY_SOURCE[mark.family], places.HOST_PORT
-    return refused(
+    found = refused(
         partial(ask, address, port, asked),
         lambda: ask_socks(mark, address, port, asked),
         lambda: ask_proxy(mark, f"{bracketed(address)}:{port}", asked),
     )
+    if "no answer" in found.evidence:
+        raise RuntimeError("no connection was made, so nobody had to find out whose the address is")
+    return found

@@ -31,6 +31,9 @@ class Scene:
     sockets: Sequence[str] = ()
     """Where whoever made the sandbox talks to others."""
 
+    owners: Sequence[str] = ()
+    """Files and directories of whoever made the sandbox."""
+
     descriptors: frozenset[int] = frozenset()
     """What was open when the first program inside began."""
 

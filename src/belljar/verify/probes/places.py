@@ -53,6 +53,9 @@ ABSTRACT_SOCKET: Final = "\0belljar-verify"
 MACHINES_SOCKET: Final = "\0belljar-verify-{run}"
 """The same of the machine itself, beside those of everybody else."""
 
+FORGED_EVENT: Final = "belljar-verify.forged"
+"""What a client tries to write into the log."""
+
 NEIGHBOUR_PORT: Final = 7003
 NEIGHBOUR_SOCKET: Final = "\0belljar-verify-neighbour"
 """Where another sandbox waits to be reached."""

@@ -26,6 +26,7 @@ from belljar.verify.probes import (
     metadata,
     neighbours,
     nextdoor,
+    owners,
     processes,
     protocols,
     questions,
@@ -35,7 +36,7 @@ from belljar.verify.probes.kit import PROBES, Mark, Probe, Scene
 
 MODULES: Final = (
     first, controls, denials, questions, direct, hostroutes, metadata, claims, exchanges, listeners, neighbours,
-    protocols, seal, kernel, processes, files,
+    protocols, seal, kernel, processes, files, owners,
 )  # fmt: skip
 """The modules that register probes, in the order in which these are run."""
 
@@ -47,7 +48,7 @@ def main() -> None:
     """Do what we are told."""
     descriptors = _open_descriptors()
     told: dict[str, Any] = json.loads(sys.stdin.readline())
-    scene = Scene(told["run"], told["outside"], told["neighbour"], told["sockets"], descriptors)
+    scene = Scene(told["run"], told["outside"], told["neighbour"], told["sockets"], told["owners"], descriptors)
     probes = [PROBES[name] for name in told["probes"]]
     if told["next_door"]:
         nextdoor.serve(lambda: _run(probes, scene))
@@ -62,6 +63,7 @@ def orders(scene: Scene, probes: Sequence[Probe], *, next_door: bool = False) ->
         "outside": scene.outside,
         "neighbour": scene.neighbour,
         "sockets": scene.sockets,
+        "owners": scene.owners,
         "probes": [probe.id for probe in probes],
         "next_door": next_door,
     }
