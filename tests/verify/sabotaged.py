@@ -3,6 +3,7 @@
 What is replaced is replaced in the process that makes the sandbox, and ends with it.
 """
 
+import dataclasses
 import fcntl
 import os
 import struct
@@ -11,18 +12,24 @@ from pathlib import Path
 from typing import Any
 
 from belljar.backends.local import bubblewrap, launching
-from belljar.gateway import carrying, jar
+from belljar.gateway import audit, carrying, http, jar
+from belljar.gateway.dialing import Dialler
 from belljar.gateway.dnsanswering import Answering
+from belljar.gateway.observing import Observer
+from belljar.gateway.responses import ResponseReader
+from belljar.gateway.wildcards import WildcardBudget
 from belljar.linux import mounts, nft, seccomp
 from belljar.linux.namespaces import NetworkNamespace
 from belljar.linux.programs import run
 from belljar.linux.routes import Routes
 from belljar.policy import Action, AddressClass, Reason, Verdict
+from belljar.sandbox.spec import Bind
 from belljar.verify import localtrial
 from belljar.verify.verifying import verify
 
 _ALLOW_EVERY_CALL = struct.pack("=HBBI", 0x06, 0, 0, 0x7FFF0000)
 _SIOCGSKNS = 0x894C
+_OTHERS_PASS = {"counter name other_refused reject with icmpx admin-prohibited": "accept"}
 
 
 def replace(where: Any, name: str, by: object) -> Any:
@@ -99,6 +106,104 @@ def guard_off():
 
 def host_unknown():
     replace(Routes, "is_own", lambda *_: False)
+
+
+def host_unknown_before_it_is_dialled():
+    def with_own(self, flow, addresses, source=b""):
+        return ask(self, flow, addresses, source) if source else flow
+
+    ask = replace(Dialler, "_with_own", with_own)
+
+
+def host_unknown_when_it_is_connected():
+    replace(Dialler, "as_connected", lambda _, flow, connected: flow)
+
+
+def seal_open():
+    _change_seal({"policy drop": "policy accept", "reject with icmpx port-unreachable": "accept"} | _OTHERS_PASS)
+
+
+def seal_open_but_for_datagrams():
+    _change_seal(_OTHERS_PASS)
+
+
+def _change_seal(changes: dict[str, str]) -> None:
+    rules = nft.ruleset(udp=False)
+    for before, after in changes.items():
+        assert rules.count(before) == 1
+        rules = rules.replace(before, after)
+    replace(nft, "ruleset", lambda **_: rules)
+
+
+def extra_route():
+    def add_and_go(launched):
+        sandbox = NetworkNamespace(fcntl.ioctl(launched.listeners.tcp[0], _SIOCGSKNS))
+        sandbox.run(lambda: run("ip", "route", "add", "203.0.113.0/24", "dev", "lo"))
+        go(launched)
+
+    go = replace(launching.Launched, "go", add_and_go)
+
+
+def names_uncounted():
+    replace(WildcardBudget, "admits", lambda *_: True)
+
+
+def names_uncounted_when_asked():
+    def begin_with_a_budget_of_its_own(self, jar, wildcards, *rest, **options):
+        begin(self, jar, WildcardBudget(1 << 20), *rest, **options)
+
+    begin = replace(Answering, "__init__", begin_with_a_budget_of_its_own)
+
+
+def names_uncounted_when_dialled():
+    replace(jar.Jar, "admits_name", lambda *_: True)
+
+
+def upgrade_passed_on():
+    replace(http, "offers_other_protocols", lambda head: False)
+
+
+def second_hello_unread():
+    async def never(loop, upstream):
+        return False
+
+    replace(carrying, "server_asks_for_retry", never)
+
+
+def unasked_response_passed_on():
+    def feed_all(self, data):
+        feed(self, data)
+        return len(data)
+
+    feed = replace(ResponseReader, "feed", feed_all)
+
+
+def unasked_switch_passed_on():
+    begin = ResponseReader.__init__
+    replace(ResponseReader, "__init__", lambda self, request, _: begin(self, request, b"anything"))
+
+
+def denied_flows_untold():
+    replace(Observer, "flow_denied", lambda *_: None)
+
+
+def denied_questions_untold():
+    replace(Observer, "dns_denied", lambda *_: None)
+
+
+def log_unescaped():
+    def to_json(value):
+        return f'"{value}"' if isinstance(value, str) else escape(value)
+
+    escape = replace(audit, "_to_json", to_json)
+
+
+def owners_files_shown():
+    def show_more(spec, *rest, **options):
+        beside = spec.workdir.with_name("next-door")
+        return start(dataclasses.replace(spec, binds=(Bind(beside, beside, writable=False),)), *rest, **options)
+
+    start = replace(localtrial, "run", show_more)
 
 
 def inherited_descriptor():

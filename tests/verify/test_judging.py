@@ -6,6 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from belljar.verify.auditing import Denial
 from belljar.verify.judging import Judge
 from belljar.verify.probes.kit import Scene
 from belljar.verify.report import Outcome, Report, Result
@@ -63,6 +64,24 @@ def test_a_crash_proves_nothing(told):
     assert judge(told, WORKED)[ATTEMPT] is Outcome.UNPROVEN
 
 
+def test_a_denial_that_the_log_does_not_tell_of_is_a_finding():
+    probes = {probe: probe.mark(Scene("word")) for probe in choose(["51-denials-v4"])}
+    (told,) = (probe for probe in probes if probe.denials)
+    mark, findings = probes[told], {probe.id: {"holds": True, "evidence": ""} for probe in probes}
+    names = [Denial("198.51.100.10", f"way{number}.{mark.name}") for number in range(told.denials - 1)]
+    seen = [
+        Seen(Kind.STREAM, "the control", data=own.token.encode()) for probe, own in probes.items() if probe is not told
+    ]
+
+    def verdict(*denials: Denial) -> Outcome:
+        rows = Judge(probes, findings, seen, denials=denials).results()
+        return next(row.verdict for row in rows if row.id == told.id)
+
+    assert verdict(*names) is Outcome.BROKEN
+    assert verdict(*names, Denial("evil.test", "")) is Outcome.BROKEN
+    assert verdict(*names, Denial(mark.address, "")) is Outcome.HOLDS
+
+
 def test_without_a_control_nothing_is_proven():
     verdicts = judge({"holds": True, "evidence": ""}, WORKED, control=False)
     assert (verdicts[CONTROL], verdicts[ATTEMPT]) == (Outcome.BROKEN, Outcome.UNPROVEN)
@@ -78,6 +97,7 @@ def test_a_control_that_the_witness_did_not_see_has_failed():
         Seen(Kind.PACKET, "TCP", "203.0.113.200", 80),
         Seen(Kind.PACKET, "TCP", "198.51.100.10", 8080),
         Seen(Kind.PACKET, "TCP", "127.0.0.1", 7002),
+        Seen(Kind.STREAM, "bytes", "198.51.100.40", 7001, b"anything"),
         Seen(Kind.QUESTION, "question", data=b"unknown.test"),
         Seen(Kind.UNIX, "unix"),
     ],

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from belljar.linux.trusted import Trust
-from belljar.verify.outside import left_programs_are_not_asked
+from belljar.verify.outside import audit_is_intact, left_programs_are_not_asked
 from belljar.verify.probes.files import left
 from belljar.verify.probes.kit import Mark, Scene
 from belljar.verify.report import Outcome
@@ -42,3 +42,24 @@ def test_a_program_that_was_run_is_found(workshop):
     left(Mark(1, "token", 4, Scene("run")))
     (workshop.workdir / "left/trace").write_text("python3")
     assert left_programs_are_not_asked(workshop).evidence == "a program was run"
+
+
+@pytest.mark.parametrize(
+    ("line", "verdict"),
+    [
+        (b'{"v":1,"event":"flow.denied","sandbox":"local"}', Outcome.HOLDS),
+        (b'{"v":1,"event":"belljar-verify.forged","sandbox":""}', Outcome.BROKEN),
+        (b'{"v":1,"event":"flow.denied","sandbox":"\x7f"}', Outcome.BROKEN),
+        ('{"v":1,"event":"flow.denied","sandbox":"\u202e"}'.encode(), Outcome.BROKEN),
+        (b'{"v":1,"event":"flow.denied"', Outcome.BROKEN),
+        (b"[]", Outcome.BROKEN),
+    ],
+)
+def test_what_is_no_event_in_the_log_is_found(workshop, line, verdict):
+    workshop.audit.write_bytes(b'{"v":1,"event":"sandbox.opened","sandbox":"local"}\n' + line + b"\n")
+    assert audit_is_intact(workshop).verdict is verdict
+
+
+def test_a_log_with_nothing_in_it_proves_nothing(workshop):
+    workshop.audit.touch()
+    assert audit_is_intact(workshop).verdict is Outcome.BROKEN

@@ -1,10 +1,13 @@
 """What a sandbox can reach, and how that is done and noted."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from belljar.gateway.settings import Settings
 from belljar.policy import CompiledPolicy
 from belljar.sandbox.ledger import Ledger
+
+if TYPE_CHECKING:  # to import it takes as long as to make a sandbox
+    from belljar.gateway.jar import Limits
 
 
 class Network(NamedTuple):
@@ -13,3 +16,5 @@ class Network(NamedTuple):
     policy: CompiledPolicy
     settings: Settings
     ledger: Ledger
+    limits: "Limits | None" = None
+    """What it may use of the gateway, if that is not what every sandbox may."""

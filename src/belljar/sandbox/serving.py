@@ -2,7 +2,7 @@
 
 from belljar.gateway.audit import keep_flushed
 from belljar.gateway.gateway import Gateway
-from belljar.gateway.jar import Jar
+from belljar.gateway.jar import Jar, Limits
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop
 from belljar.gateway.observing import Observer
@@ -17,5 +17,6 @@ def serve(loop: Loop, network: Network, listeners: Listeners) -> Gateway:
     gateway = Gateway(loop, Resolver(loop, network.settings.resolvers), network.settings)
     if network.ledger.audit is not None:
         loop.spawn(keep_flushed(loop, network.ledger.audit))
-    gateway.open(Jar("local", network.policy, Observer("local", audit=network.ledger)), listeners)
+    observer = Observer("local", audit=network.ledger)
+    gateway.open(Jar("local", network.policy, observer, network.limits or Limits()), listeners)
     return gateway

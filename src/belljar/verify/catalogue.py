@@ -65,6 +65,15 @@ WAYS_OUT: Final[Mapping[int, str]] = {
     59: "the kernel's own files",
     60: "other sandboxes on the same machine",
     61: "programs and settings that the host asks",
+    62: "a revocation that fails open",
+    63: "addresses of the host that came later, or hide in its routes",
+    64: "sockets, pipes and devices below the system's directories",
+    65: "granted services that fetch for their clients",
+    66: "a judge that is fooled",
+    67: "results that are opened on the host",
+    68: "the first packets of a pod",
+    69: "doors that are made for the owner",
+    70: "a sandbox that keeps others waiting",
 }
 
 OUT_OF_SCOPE: Final[Mapping[int, str]] = {
@@ -79,6 +88,13 @@ OUT_OF_SCOPE: Final[Mapping[int, str]] = {
     50: "concerns pods in a cluster",
     52: "no decision depends on which program asks",
     54: "no decision depends on a command's words",
+    62: "the sandbox keeps its policy for life; the project's tests change it while a gateway is stalled",
+    64: "takes somebody who listens there, and a run changes nothing of the machine; the project's tests do",
+    65: "what a granted service does for its clients is inside TLS, and for its operator to limit: grant narrowly",
+    66: "concerns evaluations, in which something is judged that an agent has made",
+    67: "depends on what opens them; what tools run by themselves is tried under 58, what Belljar asks under 61",
+    68: "concerns pods in a cluster; the first moment of a sandbox is tried under 43",
+    70: "takes measuring, and a machine that is otherwise idle; the project's tests measure it",
 }
 
 

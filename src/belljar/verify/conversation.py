@@ -8,6 +8,15 @@ from belljar.verify.probes.clients import WITNESS_ALERT
 _TLS_HANDSHAKE: Final = 22
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _REDIRECTION: Final = b"/redirect-to/"
+_TWICE: Final = b"/twice"
+_SWITCH: Final = b"/switch"
+_ASKED_TWICE: Final = f".retry.{places.ABOVE_GRANTED}".encode()
+
+_RETRY: Final = bytes.fromhex(
+    "160303003802000034" "0303" "cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c"
+    "00" "1301" "00" "000c" "002b00020304" "003300020017"
+)  # fmt: skip
+"""HelloRetryRequest: a wish for another hello, with a key on another curve."""
 
 
 class Conversation:
@@ -17,6 +26,7 @@ class Conversation:
         self.address, self.port = address, port
         self.received = bytearray()
         self._answered = 0
+        self._has_asked_again = False
 
     def greeting(self) -> bytes:
         """Return what is said first: where SSH lives, servers do."""
@@ -28,10 +38,17 @@ class Conversation:
         if not data:
             return b""
         if self.received[0] == _TLS_HANDSHAKE:
-            return WITNESS_ALERT  # it has no certificate
+            return self._answer_hello()
         if b"HTTP/1." in self.received:
             return self._answer_requests()
         return f"{places.MARKER} {self.address} {self.port}\n.\n".encode()
+
+    def _answer_hello(self) -> bytes:
+        """Ask for a second hello where the name says so; no more can be said without a certificate."""
+        if _ASKED_TWICE not in self.received or self._has_asked_again:
+            return WITNESS_ALERT
+        self._has_asked_again = True
+        return _RETRY
 
     def _answer_requests(self) -> bytes:
         answers = b""
@@ -47,4 +64,7 @@ class Conversation:
             location = target.removeprefix(_REDIRECTION).decode("latin-1")
             return f"HTTP/1.1 302 Found\r\nLocation: http://{location}/\r\nContent-Length: 0\r\n\r\n".encode()
         body = f"{places.MARKER} {self.address} {self.port}\n.\n"
-        return f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+        answer = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+        if target == _SWITCH:
+            return b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\n" + answer
+        return answer * 2 if target == _TWICE else answer

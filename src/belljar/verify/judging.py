@@ -4,9 +4,10 @@ A way out is closed if the client did not get through *and* the witness saw noth
 worked: otherwise a dead network, or a lying client, would pass for a sealed one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
+from belljar.verify.auditing import Denial
 from belljar.verify.catalogue import title
 from belljar.verify.probes import places
 from belljar.verify.probes.kit import Mark, Probe
@@ -25,9 +26,10 @@ class Judge:
         findings: Mapping[str, dict[str, Any]],
         seen: Sequence[Seen],
         lacking: Mapping[str, str] = _NOTHING,
+        denials: Collection[Denial] = (),
     ) -> None:
-        """Have what was seen; and the probes that may find something, each with the reason."""
-        self._marks, self._lacking = marks, lacking
+        """Have what was seen; the probes that may find something, each with the reason; and what the log tells."""
+        self._marks, self._lacking, self._denials = marks, lacking, denials
         self._findings = findings
         self._seen = seen
         self._working = {probe.id for probe in marks if probe.is_control and self._control(probe)[0] is Outcome.HOLDS}
@@ -61,6 +63,10 @@ class Judge:
             return Outcome.OUT_OF_SCOPE, f"{told['evidence']}; {self._lacking[probe.id]}"
         if not told["holds"]:
             return Outcome.BROKEN, told["evidence"]
+        mark = self._marks[probe]
+        denials = sum(denial.concerns(mark.token, mark.address) for denial in self._denials)
+        if denials < probe.denials:
+            return Outcome.BROKEN, f"of {probe.denials} denials the log tells {denials}"
         if probe.beside is not None and probe.beside not in self._working:
             return Outcome.UNPROVEN, f"{told['evidence']}; but {probe.beside} did not work"
         return Outcome.HOLDS, told["evidence"]
@@ -85,11 +91,13 @@ class Judge:
 def is_expected(seen: Seen) -> bool:
     """Tell whether the policy of the run grants what was seen."""
     if seen.kind is Kind.QUESTION:
-        return seen.data.endswith(f".{places.ABOVE_GRANTED}".encode())
+        return seen.data.endswith((f".{places.ABOVE_GRANTED}".encode(), f".{places.ABOVE_MANY}".encode()))
     if seen.address in places.RESOLVER.values():
         return seen.port == places.DNS
     if seen.address in places.ALLOWED.values():
         return seen.port in (places.SSH, places.HTTP, places.HTTPS)
     if seen.address in places.BY_ADDRESS.values():
         return True
+    if seen.address in places.BY_SOURCE.values():  # it takes a connection to find out whose they are, but not a byte
+        return seen.kind is Kind.PACKET or not seen.data
     return seen.address in ("127.0.0.1", "::1") and seen.port == places.HOST_PORT

@@ -7,6 +7,7 @@ from typing import Final
 
 from belljar.discovery import TOOLS, ToolNotFoundError, discover
 from belljar.discovery.asking import Machine
+from belljar.gateway.events import EVENTS
 from belljar.policy import InvalidPolicyError, Syntax, read_policy
 from belljar.verify.catalogue import title
 from belljar.verify.probes.planted import (
@@ -88,14 +89,20 @@ def policy_is_as_before(before: bytes | None) -> Result:
 
 
 def audit_is_intact(workshop: Workshop) -> Result:
-    """Check that nothing a client said has made a line of its own in the log."""
-    lines = workshop.audit.read_text(errors="replace").splitlines()
-    try:
-        are_events = all("event" in json.loads(line) for line in lines)
-    except ValueError:
-        are_events = False
+    """Check that nothing a client said has made a line of its own in the log, or a part of one."""
+    lines = workshop.audit.read_bytes().splitlines()
+    strange = [line for line in lines if not _is_event(line)]
+    evidence = f"not an event: {strange[0]!a}" if strange else f"{len(lines)} lines, each one event"
     return _result(51, "audit", "hosts with line ends and control characters, in the log",
-                   holds=bool(lines) and are_events, evidence=f"{len(lines)} lines, each one event")  # fmt: skip
+                   holds=bool(lines) and not strange, evidence=evidence)  # fmt: skip
+
+
+def _is_event(line: bytes) -> bool:
+    try:
+        event = json.loads(line)["event"]
+    except (ValueError, LookupError, TypeError):
+        return False
+    return event in EVENTS.values() and line.isascii() and line.decode().isprintable()
 
 
 def _result(way_out: int, slug: str, tried: str, *, holds: bool, evidence: str) -> Result:

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 from belljar.errors import BelljarError
 from belljar.gateway.audit import AuditLog, open_log
 from belljar.gateway.hostfiles import Server
+from belljar.gateway.jar import Limits
 from belljar.gateway.settings import Settings
 from belljar.linux.hostaddresses import own_addresses
 from belljar.linux.programs import run as run_program
@@ -28,7 +29,7 @@ from belljar.sandbox.notice import notice
 from belljar.sandbox.view import POLICY_FILE
 from belljar.verify.bundle import bundle
 from belljar.verify.probes import places
-from belljar.verify.world import World
+from belljar.verify.world import BY_SOURCE_TABLE, World
 
 SECONDS: Final = 50
 """How long all probes together may take."""
@@ -38,13 +39,24 @@ BUNDLE: Final = Path("/run/belljar/probes.pyz")
 POLICY: Final = {
     "mode": "block-all",
     "egress": {
-        "allowed_domains": [f"*.{places.ABOVE_GRANTED}", f"*.{places.SSH_NAME}:{places.SSH}"],
-        "allowed_cidrs": [*places.BY_ADDRESS.values(), *places.LATE.values()],
+        "allowed_domains": [
+            f"*.{places.ABOVE_GRANTED}",
+            f"*.{places.SSH_NAME}:{places.SSH}",
+            f"*.{places.ABOVE_MANY}",
+        ],
+        "allowed_cidrs": [*places.BY_ADDRESS.values(), *places.LATE.values(), *places.BY_SOURCE.values()],
     },
     "host_ports": [places.HOST_PORT],
 }
 
-_LATER: Final = "".join(f"route replace local {address} dev lo\n" for address in places.LATE.values())
+_LIMITS: Final = Limits(names_under_wildcard=places.NAMES_UNDER_WILDCARD)
+"""Those of every sandbox, but for one that would take longer to reach."""
+
+_LATER: Final = "".join(
+    f"route replace local {address} dev lo table {table}\n"
+    for table, addresses in (("main", places.LATE), (BY_SOURCE_TABLE, places.BY_SOURCE))
+    for address in addresses.values()
+)
 """What happens to the host's network when the policy has been made."""
 
 _ERROR: Final = "error"
@@ -100,7 +112,7 @@ class Task:
         settings = Settings(resolvers=tuple(Server(ip_address(address)) for address in places.RESOLVER.values()))
         policy = _policy()
         run_program("ip", "-batch", "-", text=_LATER)
-        return Network(policy, settings, Ledger(AuditLog(open_log(str(self.audit)))))
+        return Network(policy, settings, Ledger(AuditLog(open_log(str(self.audit)))), _LIMITS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,17 @@
 In one of them the probes are run. The other one is its neighbour, and is there to be reached.
 """
 
+import os
 import secrets
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from belljar.statedir import known_states
+from belljar.verify.auditing import read_denials
 from belljar.verify.judging import Judge
 from belljar.verify.probes.kit import Probe, Scene
 from belljar.verify.probes.running import orders
@@ -39,23 +42,19 @@ def try_out(chosen: Sequence[Probe], place: Workshop, maker: Maker, prepare: Cal
         trial = get_ready("probes", place.workdir)
         world = stack.enter_context(World())
         witness = stack.enter_context(closing(Witness(world, run)))
-        scene = Scene(run, _outside(before, world), sockets=maker.sockets)
+        owners = [str(path) for path in (place.audit, place.next_door, *known_states(os.environ))]
+        scene = Scene(run, _outside(before, world), sockets=maker.sockets, owners=owners)
         trial.start(world)
         if neighbour is not None:
             scene = replace(scene, neighbour=neighbour.move_in(world, scene))
         _tell(trial, orders(scene, [probe for probe in chosen if not probe.next_door]))
         report = read_report(witness.attend(trial.channel)) + (neighbour.move_out() if neighbour is not None else [])
-        return _judge(chosen, scene, report, witness, maker.lacking)
-
-
-def _judge(
-    chosen: Sequence[Probe], scene: Scene, report: Report, witness: Witness, lacking: Mapping[str, str]
-) -> list[Result]:
-    if lost := witness.lost():
-        raise TrialError(f"the witness was too slow, and missed {lost} packets; run again when there is less to do")
-    marks = {probe: probe.mark(scene) for probe in chosen}
-    findings = {line["id"]: line for line in report if "id" in line}
-    return Judge(marks, findings, [*witness.testimony(), *_next_door(report)], lacking).results()
+        if lost := witness.lost():
+            raise TrialError(f"the witness was too slow, and missed {lost} packets; run again when there is less to do")
+        seen, denials = [*witness.testimony(), *_next_door(report)], read_denials(place.audit)
+        marks = {probe: probe.mark(scene) for probe in chosen}
+        findings = {line["id"]: line for line in report if "id" in line}
+        return Judge(marks, findings, seen, maker.lacking, denials).results()
 
 
 class Neighbour:

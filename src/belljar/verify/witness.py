@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from belljar.gateway.origin import original_destination, own_address
 from belljar.linux.namespaces import NetworkNamespace
+from belljar.linux.transparent import make_transparent
 from belljar.verify.capture import Capture
 from belljar.verify.conversation import Conversation
 from belljar.verify.probes import places
@@ -127,6 +128,7 @@ class Witness:
     def _listen(self, namespace: NetworkNamespace, port: int) -> None:
         for family, address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):  # noqa: S104 - leads nowhere
             listener = namespace.run(partial(socket.create_server, (address, port), family=family, backlog=512))
+            make_transparent(listener)  # to answer from addresses that are the host's own by a rule alone
             listener.settimeout(0)
             self._watch(listener, partial(self._accept, listener))
 

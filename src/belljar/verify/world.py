@@ -42,6 +42,9 @@ route add 0.0.0.0/0 via {places.ROUTER[4]}
 route add ::/0 via {places.ROUTER[6]}
 """
 
+BY_SOURCE_TABLE: Final = 100
+"""Where the host looks for a route to `places.BY_SOURCE`, for packets that come from its own address."""
+
 _REDIRECTION: Final = f"""\
 table inet witness {{
     chain arriving {{
@@ -68,7 +71,7 @@ class World:
                 self.host = stack.enter_context(NetworkNamespace.create())
                 end = f"/proc/{os.getpid()}/fd/{self.host.fileno()}"
                 self.internet.run(lambda: run("ip", "-batch", "-", text=_INTERNET.format(host=end)))
-                self.host.run(lambda: run("ip", "-batch", "-", text=_HOST))
+                self.host.run(_set_up_host)
                 self.internet.run(lambda: run("nft", "-f", "-", text=_REDIRECTION))
             except (OSError, ProgramFailedError, ProgramMissingError) as error:
                 raise WorldError(
@@ -86,6 +89,13 @@ class World:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._stack.close()
+
+
+def _set_up_host() -> None:
+    run("ip", "-batch", "-", text=_HOST)
+    for family, address in places.BY_SOURCE.items():
+        where = ("from", places.HOST[family], "to", address, "lookup", str(BY_SOURCE_TABLE))
+        run("ip", f"-{family}", "rule", "add", *where)
 
 
 def _become_root() -> None:

@@ -27,11 +27,13 @@ _GRANTED: Final = re.compile(
 
 _FIXED: Final = {
     "web": places.ALLOWED,
+    "retry": places.ALLOWED,
     "ssh": places.ALLOWED,
     "loopback": {4: "127.0.0.1", 6: "::1"},
     "metadata": {4: places.METADATA, 6: "fd00:ec2::254"},
     "embedded": {4: places.METADATA, 6: f"64:ff9b::{places.METADATA}"},
     "host": places.HOST,
+    "late": places.LATE,
 }
 
 _ANYWHERE: Final = {4: "203.0.113.254", 6: "2001:db8:bad::fffe"}
@@ -49,6 +51,8 @@ class Zone:
         family, name = _FAMILIES.get(query.qtype), query.name or ""
         if family is None:
             return no_data_answer(query, _SECONDS)
+        if name.endswith(f".{places.ABOVE_MANY}"):
+            return address_answer(query, [ip_address(places.ALLOWED[family])], _SECONDS)
         granted = _GRANTED.fullmatch(name)
         if granted is None:
             return address_answer(query, [ip_address(_ANYWHERE[family])], _SECONDS)

@@ -31,6 +31,9 @@ class Scene:
     sockets: Sequence[str] = ()
     """Where whoever made the sandbox talks to others."""
 
+    owners: Sequence[str] = ()
+    """Files and directories of whoever made the sandbox."""
+
     descriptors: frozenset[int] = frozenset()
     """What was open when the first program inside began."""
 
@@ -109,6 +112,9 @@ class Probe:
     next_door: bool = False
     """Whether it is run in another sandbox."""
 
+    denials: int = 0
+    """How many different denials the audit log must tell of."""
+
     @property
     def is_control(self) -> bool:
         """Whether it is to succeed."""
@@ -135,6 +141,18 @@ def network(
             _add(
                 Probe(name, way_out, f"{tried} (IPv{family})", function, family, f"control-{beside}-v{family}", targets)
             )
+        return function
+
+    return register
+
+
+def told(way_out: int, slug: str, tried: str, denials: int) -> Callable[[Function], Function]:
+    """Register attempts that the audit log has to tell of, once for each family."""
+
+    def register(function: Function) -> Function:
+        for family in (4, 6):
+            name, what = f"{way_out}-{slug}-v{family}", f"{tried} (IPv{family})"
+            _add(Probe(name, way_out, what, function, family, f"control-http-v{family}", denials=denials))
         return function
 
     return register

@@ -22,8 +22,16 @@ BY_ADDRESS: Final = {4: "198.51.100.20", 6: "2001:db8:a::20"}
 LATE: Final = {4: "198.51.100.30", 6: "2001:db8:a::30"}
 """Granted as addresses, too; but they become the host's own once the policy has been made."""
 
+BY_SOURCE: Final = {4: "198.51.100.40", 6: "2001:db8:a::40"}
+"""And these: the host's own for whoever sends from the host's address, and for nobody else."""
+
 ABOVE_GRANTED: Final = "allowed.test"
 """Everything below is granted for the web's ports; `ssh.allowed.test` for that of SSH."""
+
+ABOVE_MANY: Final = "many.test"
+"""Granted in the same way, for a probe that uses up all the names that a sandbox may use there."""
+
+NAMES_UNDER_WILDCARD: Final = 200
 
 SSH_NAME: Final = "ssh.allowed.test"
 HOST_NAME: Final = "host.belljar.internal"
@@ -44,6 +52,9 @@ ABSTRACT_SOCKET: Final = "\0belljar-verify"
 
 MACHINES_SOCKET: Final = "\0belljar-verify-{run}"
 """The same of the machine itself, beside those of everybody else."""
+
+FORGED_EVENT: Final = "belljar-verify.forged"
+"""What a client tries to write into the log."""
 
 NEIGHBOUR_PORT: Final = 7003
 NEIGHBOUR_SOCKET: Final = "\0belljar-verify-neighbour"

@@ -8,14 +8,17 @@ from typing import Final
 from belljar.verify.probes import places
 from belljar.verify.probes.clients import (
     ask,
+    ask_proxy,
+    ask_socks,
     hello,
+    is_witness,
     loopback,
     refused,
     request,
     send,
 )
 from belljar.verify.probes.dnsclient import RECORD_TYPES, look_up, question, unanswered
-from belljar.verify.probes.kit import Finding, Mark, network
+from belljar.verify.probes.kit import Finding, Mark, inside, network
 
 _PUBLIC_RESOLVERS: Final = {4: ("8.8.8.8", "1.1.1.1"), 6: ("2001:4860:4860::8888", "2606:4700:4700::1111")}
 _TARGETS: Final = (*_PUBLIC_RESOLVERS[4], *_PUBLIC_RESOLVERS[6])
@@ -50,6 +53,26 @@ def granted_zone(mark: Mark) -> Finding:
         for kind in ("A", "AAAA", "TXT"):
             look_up(loopback(mark.family), question(name, kind))
     return Finding(holds=True, evidence=f"{len(names)} names asked for")
+
+
+@inside(8, "many-names", "more names under a granted wildcard than may be used", beside="control-socks-v4")
+def many_names(mark: Mark) -> Finding:
+    """To ask is enough to use a name up. But only a name that is dialled is heard of outside."""
+    server = loopback(mark.family)
+    usable = [f"n{number}.{places.ABOVE_MANY}" for number in range(places.NAMES_UNDER_WILDCARD)]
+    for name in usable:
+        while not look_up(server, question(name, "A")).records:
+            pass  # there may be too many questions in this second
+    if not is_witness(ask_socks(mark, usable[-1], places.HTTP, request(usable[-1]))):
+        raise RuntimeError("a name that may be used was not reached")
+    more = [f"{mark.token}-{number}.{places.ABOVE_MANY}" for number in range(3)]
+    answered = unanswered([partial(look_up, server, question(more[0], "A"))])
+    if not answered.holds:
+        return answered
+    return refused(
+        lambda: ask_socks(mark, more[1], places.HTTP, request(more[1])),
+        lambda: ask_proxy(mark, f"{more[2]}:{places.HTTP}", request(more[2])),
+    )
 
 
 @network(9, "other-resolvers", "the host's resolver, and others, asked directly", beside="dns", targets=_TARGETS)

@@ -15,22 +15,28 @@ from typing import Any, Final
 from belljar.verify.probes import (
     claims,
     controls,
+    denials,
     direct,
+    exchanges,
     files,
     first,
+    hostroutes,
     kernel,
     listeners,
     metadata,
     neighbours,
     nextdoor,
+    owners,
     processes,
     protocols,
     questions,
+    seal,
 )
 from belljar.verify.probes.kit import PROBES, Mark, Probe, Scene
 
 MODULES: Final = (
-    first, controls, questions, direct, metadata, claims, listeners, neighbours, protocols, kernel, processes, files,
+    first, controls, denials, questions, direct, hostroutes, metadata, claims, exchanges, listeners, neighbours,
+    protocols, seal, kernel, processes, files, owners,
 )  # fmt: skip
 """The modules that register probes, in the order in which these are run."""
 
@@ -42,7 +48,7 @@ def main() -> None:
     """Do what we are told."""
     descriptors = _open_descriptors()
     told: dict[str, Any] = json.loads(sys.stdin.readline())
-    scene = Scene(told["run"], told["outside"], told["neighbour"], told["sockets"], descriptors)
+    scene = Scene(told["run"], told["outside"], told["neighbour"], told["sockets"], told["owners"], descriptors)
     probes = [PROBES[name] for name in told["probes"]]
     if told["next_door"]:
         nextdoor.serve(lambda: _run(probes, scene))
@@ -57,6 +63,7 @@ def orders(scene: Scene, probes: Sequence[Probe], *, next_door: bool = False) ->
         "outside": scene.outside,
         "neighbour": scene.neighbour,
         "sockets": scene.sockets,
+        "owners": scene.owners,
         "probes": [probe.id for probe in probes],
         "next_door": next_door,
     }
