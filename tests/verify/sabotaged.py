@@ -23,6 +23,7 @@ from belljar.linux.namespaces import NetworkNamespace
 from belljar.linux.programs import run
 from belljar.linux.routes import Routes
 from belljar.policy import Action, AddressClass, Reason, Verdict
+from belljar.sandbox import arming
 from belljar.sandbox.spec import Bind
 from belljar.verify import localtrial
 from belljar.verify.verifying import verify
@@ -49,13 +50,20 @@ def capability_kept():
 
 def no_packet_filter():
     replace(nft, "apply", lambda rules: None)
+    _untried()
 
 
 def no_rule_for_dns():
     rules = nft.ruleset().splitlines()
     without = [line for line in rules if "dport 53" not in line]
     assert without != rules
-    replace(nft, "ruleset", lambda **_: "\n".join(without) + "\n")
+    replace(nft, "ruleset", lambda: "\n".join(without) + "\n")
+    _untried()
+
+
+def _untried():
+    """Have a seal pass that does not hold: otherwise there would be no sandbox to look at."""
+    replace(arming, "prove", lambda listeners: None)
 
 
 def extra_interface():
@@ -80,8 +88,8 @@ def extra_interface():
 
 
 def host_network():
-    def start_without_network(spec, network, files, **options):
-        return start(spec, None, files, **options)
+    def start_without_network(spec, command, network, **options):
+        return start(spec, command, None, **options)
 
     start = replace(localtrial, "run", start_without_network)
 
@@ -128,11 +136,11 @@ def seal_open_but_for_datagrams():
 
 
 def _change_seal(changes: dict[str, str]) -> None:
-    rules = nft.ruleset(udp=False)
+    rules = nft.ruleset()
     for before, after in changes.items():
         assert rules.count(before) == 1
         rules = rules.replace(before, after)
-    replace(nft, "ruleset", lambda **_: rules)
+    replace(nft, "ruleset", lambda: rules)
 
 
 def extra_route():

@@ -60,7 +60,7 @@ DEAD = {
 }
 """What cannot be proven any more, because nothing works without the layer."""
 
-HELD_BY_OTHER_LAYERS = {"6", "8", "17", "18", "20", "38", "40"}
+HELD_BY_OTHER_LAYERS = {"6", "8", "17", "18", "38", "40"}
 """Ways out that have nothing to do with what is granted: the packet filter, or the parsers, close them."""
 
 

@@ -22,9 +22,11 @@ _RTF_REJECT: Final = 0x200
 _ANYWHERE: Final = ("00000000/00000000", f"{'0' * 32}/00")
 
 
-@network(6, "packet-filter", "packets that leave the gateway aside: a datagram, and an error message (ICMP)")
+@network(6, "packet-filter", "packets of a source that is not inside: a datagram, and an error message (ICMP)")
 def packet_filter(mark: Mark) -> Finding:
     with socket.socket(mark.socket_family, socket.SOCK_DGRAM) as sock:
+        sock.setsockopt(*_FREE_BIND[mark.family], 1)
+        sock.bind((mark.address, 0))
         try:
             sock.sendto(mark.token.encode(), (mark.address, places.HTTPS))
         except PermissionError:
