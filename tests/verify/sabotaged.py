@@ -61,7 +61,7 @@ def no_rule_for_dns():
     _untried()
 
 
-def _untried():
+def _untried() -> None:
     """Have a seal pass that does not hold: otherwise there would be no sandbox to look at."""
     replace(arming, "prove", lambda listeners: None)
 
