@@ -5,8 +5,8 @@ import stat
 
 from click.testing import CliRunner
 
-from belljar.cli.serve import serve
-from belljar.cli.token import token
+from belljar.cli.server.serve import serve
+from belljar.cli.server.token import token
 from belljar.errors import BelljarError
 
 

@@ -9,7 +9,7 @@ import pytest
 from belljar.linux import trusted
 from belljar.linux.namespaces import CLONE_NEWUSER, unshare
 from belljar.linux.trusted import Trust, UntrustedError
-from belljar.sandbox import view
+from belljar.sandbox.files import view
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from belljar.sandbox import changes
-from belljar.sandbox.changes import Changes, changed_places, runnable_changes
+from belljar.sandbox.files import changes
+from belljar.sandbox.files.changes import Changes, changed_places, runnable_changes
 
 
 def make_executable(path: Path) -> None:

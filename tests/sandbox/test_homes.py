@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from belljar.sandbox.homes import home_inside, homes_of_user
+from belljar.sandbox.files.homes import home_inside, homes_of_user
 
 
 @pytest.mark.parametrize("home", ["/home/me", "/root", "/var/lib/me", "/data/homes/me"])

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from belljar.sandbox.protected import existing, pinned, with_other_names
+from belljar.sandbox.files.protected import existing, pinned, with_other_names
 
 
 def make(root: Path, *names: str) -> None:

@@ -11,7 +11,7 @@ from belljar.errors import BelljarError
 from belljar.gateway.loop import Loop
 
 if TYPE_CHECKING:
-    from belljar.sandbox.terminal import Terminal
+    from belljar.sandbox.terminal.joined import Terminal
 
 EXIT_TIMEOUT: Final = 124
 _AGAIN_SECONDS: Final = 1.0

@@ -25,8 +25,8 @@ from belljar.cli.runpolicy import PolicyOptions, policy_of
 from belljar.errors import BelljarError, message
 from belljar.linux.links import links_on
 from belljar.policy import Mode
-from belljar.sandbox.changes import Changes, changed_places, runnable_changes
-from belljar.sandbox.homes import home_inside
+from belljar.sandbox.files.changes import Changes, changed_places, runnable_changes
+from belljar.sandbox.files.homes import home_inside
 from belljar.sandbox.spec import Bind, Command, Isolation, ResourceLimits, SandboxSpec
 from belljar.statedir import known_states
 
@@ -246,7 +246,7 @@ class _Run:
 
     def _start(self, network: "Network | None", told: bytes) -> int:
         """Run the command to its end on the backend that was asked for; return its exit code."""
-        from belljar.sandbox.view import POLICY_FILE, check_workdir  # noqa: PLC0415
+        from belljar.sandbox.files.view import POLICY_FILE, check_workdir  # noqa: PLC0415
 
         if not self._options["no_workdir"]:
             check_workdir(self._workdir)

@@ -6,7 +6,7 @@ import click
 
 from belljar.cli.amounts import written_bytes
 from belljar.policy import Reason
-from belljar.sandbox.changes import Changes
+from belljar.sandbox.files.changes import Changes
 from belljar.sandbox.ledger import Destination, Ledger
 
 _WEB_PORTS = (80, 443, None)

@@ -34,7 +34,7 @@ from belljar.control.tokens import TokenFile
 from belljar.errors import BelljarError
 from belljar.gateway.settings import DEFAULTS, Settings
 from belljar.gateway.workers.supervisor import Workers
-from belljar.sandbox.view import SYSTEM
+from belljar.sandbox.files.view import SYSTEM
 
 SOCKET: Final = "belljar.sock"
 _THREADS: Final = 64

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from belljar.sandbox.homes import homes_of_user
+from belljar.sandbox.files.homes import homes_of_user
 
 START: Final = r"""
 _belljar_refuse() {

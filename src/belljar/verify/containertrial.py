@@ -24,9 +24,9 @@ from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop
 from belljar.linux.descriptors import receive_sockets, send_sockets
 from belljar.linux.processes import get_signal_when_parent_dies
+from belljar.sandbox.files.view import SYSTEM
 from belljar.sandbox.serving import serve
 from belljar.sandbox.spec import Bind, Command, SandboxSpec
-from belljar.sandbox.view import SYSTEM
 from belljar.verify.bundle import interpreter
 from belljar.verify.trial import BUNDLE, SECONDS, Task, files
 from belljar.verify.world import World

@@ -23,10 +23,10 @@ from belljar.linux.hostaddresses import own_addresses
 from belljar.linux.programs import run as run_program
 from belljar.policy import CompiledPolicy, compile_policy, policy_from
 from belljar.policy.reading import Reading
+from belljar.sandbox.files.view import POLICY_FILE
 from belljar.sandbox.ledger import Ledger
 from belljar.sandbox.network import Network
 from belljar.sandbox.notice import notice
-from belljar.sandbox.view import POLICY_FILE
 from belljar.verify.bundle import bundle
 from belljar.verify.probes import places
 from belljar.verify.world import BY_SOURCE_TABLE, World

@@ -14,8 +14,8 @@ import pytest
 from belljar.backends.local import staging
 from belljar.backends.local.identity import choose
 from belljar.backends.local.launching import launch
+from belljar.sandbox.files.view import view_of
 from belljar.sandbox.spec import Command, SandboxSpec
-from belljar.sandbox.view import view_of
 
 ROOT = Path(__file__).parents[3]
 NESTED = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")

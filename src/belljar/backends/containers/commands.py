@@ -13,9 +13,9 @@ from typing import Final
 from belljar.backends.containers import monitoring
 from belljar.backends.containers.toolbox import MODULES, Toolbox
 from belljar.backends.interface import SpecError
-from belljar.sandbox.callersterminal import Size
 from belljar.sandbox.spec import Command
 from belljar.sandbox.starting import START
+from belljar.sandbox.terminal.callers import Size
 
 _LAUNCH: Final = """\
 {resize}

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from belljar.backends.containers.engine import Engine, EngineError, EngineLostError
 from belljar.backends.interface import LostError
-from belljar.sandbox.callersterminal import Size
+from belljar.sandbox.terminal.callers import Size
 
 KILLED: Final = 128 + 9
 

@@ -21,8 +21,8 @@ from belljar.backends.containers.toolbox import Toolbox
 from belljar.backends.interface import GoneError
 from belljar.gateway.listeners import NO_LISTENERS, Listeners
 from belljar.linux.seccompprofile import profile
+from belljar.sandbox.files.view import NETWORK_FILES
 from belljar.sandbox.spec import Command, Isolation, SandboxSpec
-from belljar.sandbox.view import NETWORK_FILES
 
 _ENGINES_FILES: Final = {
     "docker": {Path("/etc/hostname"): b"belljar\n"},

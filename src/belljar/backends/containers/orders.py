@@ -18,8 +18,8 @@ from belljar.backends.containers.toolbox import Toolbox
 from belljar.backends.containers.users import User
 from belljar.backends.interface import SpecError
 from belljar.sandbox import bounds
+from belljar.sandbox.files.view import checked, project
 from belljar.sandbox.spec import Bind, Isolation, SandboxSpec
-from belljar.sandbox.view import checked, project
 
 SCRATCH: Final = Path("/workspace")
 """Where a sandbox works whose image does not say where, and that has no directory of the host."""

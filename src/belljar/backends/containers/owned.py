@@ -14,7 +14,7 @@ from belljar.backends.containers.engine import Engine, EngineError, EngineLostEr
 from belljar.backends.containers.execution import kill_container
 from belljar.backends.interface import GoneError, LostError, MachineError, PausedError, SpecError, State, is_name
 from belljar.errors import BelljarError
-from belljar.sandbox.view import ViewError
+from belljar.sandbox.files.view import ViewError
 
 OWNER: Final = "dev.belljar.owner"
 SANDBOX: Final = "dev.belljar.sandbox"

@@ -26,7 +26,7 @@ from belljar.backends.interface import LostError, Streams
 from belljar.errors import BelljarError
 from belljar.linux.jobs import glimpse
 from belljar.linux.lives import children_of, has_ended
-from belljar.sandbox.callersterminal import Size
+from belljar.sandbox.terminal.callers import Size
 
 Signaller = Callable[[int, int], None]
 """Sends a signal to a process group inside: by the number that its first process has there, and that of the signal."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from belljar.backends.interface import Streams
-from belljar.sandbox.callersterminal import CallersTerminal, Insistence
+from belljar.sandbox.terminal.callers import CallersTerminal, Insistence
 
 _GONE: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
 

@@ -30,7 +30,7 @@ from typing import Any, Final, NamedTuple
 import belljar
 from belljar.backends.interface import MachineError
 from belljar.linux.programs import ENVIRONMENT, ProgramMissingError, find
-from belljar.sandbox.ownplaces import caches
+from belljar.sandbox.files.ownplaces import caches
 
 MODULES: Final = Path("/opt/belljar")
 """Where our own modules are in it."""

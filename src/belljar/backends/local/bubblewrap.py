@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from belljar.backends.local.stage import Stage
 from belljar.linux import seccomp
+from belljar.sandbox.files.view import View
 from belljar.sandbox.starting import hint_for, script
-from belljar.sandbox.view import View
 
 if TYPE_CHECKING:
     from belljar.backends.local.staging import Plan

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop
-from belljar.sandbox import ownplaces
+from belljar.sandbox.files import ownplaces
 from belljar.sandbox.spec import Bind
 
 if TYPE_CHECKING:

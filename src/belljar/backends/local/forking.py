@@ -11,7 +11,7 @@ from typing import Any, Final
 import belljar
 from belljar.backends.interface import LostError
 from belljar.backends.local.talking import receive_answer, send_request
-from belljar.sandbox import ownplaces
+from belljar.sandbox.files import ownplaces
 
 PATIENCE: Final = 30.0
 """Seconds until a process that does not answer is taken for lost."""

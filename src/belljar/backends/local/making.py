@@ -22,8 +22,8 @@ from belljar.gateway.listeners import Listeners
 from belljar.linux import cgroups
 from belljar.linux.freezing import make_freezable
 from belljar.linux.lives import Life
+from belljar.sandbox.files.view import View, ViewError, view_of
 from belljar.sandbox.spec import Bind, Command, Isolation, ResourceLimits, SandboxSpec
-from belljar.sandbox.view import View, ViewError, view_of
 
 SCRATCH: Final = Path("/workspace")
 """Where a sandbox without a working directory of the host works."""

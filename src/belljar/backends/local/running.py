@@ -18,14 +18,14 @@ from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop
 from belljar.linux.memorykills import MemoryWatch
 from belljar.linux.processes import keep_memory_private
-from belljar.sandbox.homes import home_inside
+from belljar.sandbox.files.homes import home_inside
+from belljar.sandbox.files.view import view_of
 from belljar.sandbox.network import Network
 from belljar.sandbox.spec import Command, SandboxSpec
-from belljar.sandbox.streams import CarriedStreams
-from belljar.sandbox.view import view_of
+from belljar.sandbox.terminal.streams import CarriedStreams
 
 if TYPE_CHECKING:
-    from belljar.sandbox.terminal import Terminal
+    from belljar.sandbox.terminal.joined import Terminal
 
 
 def run(spec: SandboxSpec, command: Command, network: Network | None, *, timeout: float | None = None) -> Outcome:
@@ -71,7 +71,7 @@ def _terminal_of_caller() -> "Terminal | None":
     """Return a terminal for the sandbox; None if none of our standard streams is one."""
     if not any(map(os.isatty, (0, 1, 2))):
         return None
-    from belljar.sandbox.terminal import Terminal  # noqa: PLC0415 - many a command has no terminal
+    from belljar.sandbox.terminal.joined import Terminal  # noqa: PLC0415 - many a command has no terminal
 
     return Terminal()
 

@@ -21,8 +21,8 @@ from belljar.backends.local.lacks import Lack, StagingError, needed
 from belljar.linux import mounts
 from belljar.linux.screens import Screens
 from belljar.sandbox import bounds
+from belljar.sandbox.files.view import View
 from belljar.sandbox.spec import Bind
-from belljar.sandbox.view import View
 
 _STAGE: Final = Path("/sys")  # any directory that is always there; only we see what we mount on it
 

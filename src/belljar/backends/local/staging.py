@@ -45,8 +45,8 @@ from belljar.linux.processes import fork_sibling, get_signal_when_parent_dies, r
 from belljar.linux.programs import ProgramMissingError, find
 from belljar.sandbox import bounds
 from belljar.sandbox.arming import arm_here
+from belljar.sandbox.files.view import View
 from belljar.sandbox.spec import Bind, Command
-from belljar.sandbox.view import View
 
 UNSHARED: Final = b"u"
 MAPPED: Final = b"m"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from belljar.cli.amounts import written_bytes, written_seconds
-from belljar.cli.connecting import connect, server_option
-from belljar.cli.screen import Line, Screen
-from belljar.cli.telling import why
+from belljar.cli.server.connecting import connect, server_option
+from belljar.cli.server.lines import why
+from belljar.cli.server.screen import Line, Screen
 from belljar.errors import BelljarError, printable
 
 if TYPE_CHECKING:

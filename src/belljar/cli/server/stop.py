@@ -2,7 +2,7 @@
 
 import click
 
-from belljar.cli.connecting import connect, find_sandbox, server_option
+from belljar.cli.server.connecting import connect, find_sandbox, server_option
 from belljar.errors import BelljarError
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from belljar.errors import BelljarError
-from belljar.sandbox import ownplaces, protected
-from belljar.sandbox.homes import homes_of_user
+from belljar.sandbox.files import ownplaces, protected
+from belljar.sandbox.files.homes import homes_of_user
 from belljar.sandbox.spec import Bind, SandboxSpec
 
 SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from belljar.cli.state import state_option
+from belljar.cli.server.state import state_option
 
 
 @click.group()

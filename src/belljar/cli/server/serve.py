@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from belljar.cli.state import state_option
+from belljar.cli.server.state import state_option
 from belljar.errors import BelljarError, extra
 
 _MOST_WORKERS = 4

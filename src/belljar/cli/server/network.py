@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from belljar.cli.amending import Amendment, allowing, denying, is_address
 from belljar.cli.amounts import Seconds
-from belljar.cli.connecting import connect, find_sandbox, server_option
 from belljar.cli.policyfiles import load_document
+from belljar.cli.server.amending import Amendment, allowing, denying, is_address
+from belljar.cli.server.connecting import connect, find_sandbox, server_option
 from belljar.cli.tables import print_table
 from belljar.errors import printable
 from belljar.policy import Syntax, policy_from, render

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from belljar.cli.connecting import connect, find_sandbox, server_option
-from belljar.cli.telling import denial_line
+from belljar.cli.server.connecting import connect, find_sandbox, server_option
+from belljar.cli.server.lines import denial_line
 
 if TYPE_CHECKING:
     from belljar.client import Denial, Event

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from belljar.cli.connecting import connect, find_sandbox, server_option
+from belljar.cli.server.connecting import connect, find_sandbox, server_option
 from belljar.cli.tables import print_table
 from belljar.errors import printable
 

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from belljar.sandbox.callersterminal import CallersTerminal, Insistence
+from belljar.sandbox.terminal.callers import CallersTerminal, Insistence
 
 _CHUNK: Final = 65536
 _SECONDS_TO_SETTLE: Final = 1.0

@@ -3,7 +3,7 @@
 An agent that can write there is out of its sandbox as soon as its user types `git status` or opens an editor. Those
 that exist are read-only inside. Those that do not exist can be made: only a file on the host's disk could keep a name
 from being taken, and it would be seen by the host's tools, would be left by a crash, and could be removed under one
-sandbox by the end of another. So they are told to the user at the end (`belljar.sandbox.changes`).
+sandbox by the end of another. So they are told to the user at the end (`belljar.sandbox.files.changes`).
 """
 
 import os

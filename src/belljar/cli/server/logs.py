@@ -2,8 +2,8 @@
 
 import click
 
-from belljar.cli.connecting import connect, find_sandbox, server_option
-from belljar.cli.telling import event_json, event_line
+from belljar.cli.server.connecting import connect, find_sandbox, server_option
+from belljar.cli.server.lines import event_json, event_line
 
 
 @click.command()

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from belljar.sandbox.protected import PLACES
+from belljar.sandbox.files.protected import PLACES
 
 MOST_FILES: Final = 200_000
 """How many files are looked at before a summary would take too long."""

@@ -1,0 +1,1 @@
+"""What of the host a sandbox sees, what it cannot change there, and what it has changed."""
