@@ -18,6 +18,7 @@ from belljar.linux.namespaces import NetworkNamespace
 from belljar.linux.programs import run
 from belljar.linux.routes import Routes
 from belljar.policy import Action, AddressClass, Reason, Verdict
+from belljar.sandbox import ownplaces, protected
 from belljar.verify import localtrial
 from belljar.verify.verifying import verify
 
@@ -120,6 +121,50 @@ def writable_system():
     replace(mounts, "mount_overlay", show_as_it_is)
     view = bubblewrap._view
     replace(bubblewrap, "_view", lambda *parts: ("--bind" if word == "--ro-bind" else word for word in view(*parts)))
+
+
+def set_ids_allowed():
+    replace(seccomp, "_modes", lambda machine: [])
+
+
+def writable_settings():
+    _view_without("--ro-bind", "/proc/sys", "/proc/sys")
+
+
+def shared_control_groups():
+    _without_wall("--unshare-cgroup-try")
+
+
+def project_unprotected():
+    replace(protected, "PLACES", ())
+
+
+def a_place_unprotected():
+    replace(protected, "PLACES", tuple(place for place in protected.PLACES if place != ".zed"))
+
+
+def submodules_unprotected():
+    replace(protected, "_submodules", lambda workdir: ())
+
+
+def own_places_unprotected():
+    replace(ownplaces, "kept_in", lambda *_: [])
+
+
+def _without_wall(wall: str) -> None:
+    assert wall in bubblewrap._WALLS
+    replace(bubblewrap, "_WALLS", tuple(word for word in bubblewrap._WALLS if word != wall))
+
+
+def _view_without(*words: str) -> None:
+    """Leave some words out of what bubblewrap is asked for."""
+
+    def view(*parts: Any) -> list[str]:
+        asked = list(before(*parts))
+        start = next(start for start in range(len(asked)) if asked[start : start + len(words)] == list(words))
+        return asked[:start] + asked[start + len(words) :]
+
+    before = replace(bubblewrap, "_view", view)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from belljar.linux.trusted import Trust
+from belljar.sandbox import protected
 from belljar.verify.outside import left_programs_are_not_asked
 from belljar.verify.probes.files import left
 from belljar.verify.probes.kit import Mark, Scene
+from belljar.verify.probes.planted import PLANTED
 from belljar.verify.report import Outcome
 from belljar.verify.workshop import Workshop
 
@@ -42,3 +44,7 @@ def test_a_program_that_was_run_is_found(workshop):
     left(Mark(1, "token", 4, Scene("run")))
     (workshop.workdir / "left/trace").write_text("python3")
     assert left_programs_are_not_asked(workshop).evidence == "a program was run"
+
+
+def test_something_is_planted_in_every_protected_place():
+    assert {*protected.PLACES} <= {*PLANTED, *(place.rpartition("/")[0] for place in PLANTED)}

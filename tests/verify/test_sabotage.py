@@ -33,6 +33,13 @@ FINDINGS = {
     "host_unknown": {"22-host-later-v4", "22-host-later-v6"},
     "inherited_descriptor": {"35-descriptors"},
     "writable_system": {"58-planted", "59-mounts"},
+    "set_ids_allowed": {"58-set-ids"},
+    "writable_settings": {"59-kernel-files"},
+    "shared_control_groups": {"48-namespaces"},
+    "project_unprotected": {"58-planted"},
+    "a_place_unprotected": {"58-planted"},
+    "submodules_unprotected": {"58-planted"},
+    "own_places_unprotected": {"58-planted"},
 }
 """What has to be found broken when a layer is off."""
 

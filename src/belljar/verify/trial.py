@@ -28,6 +28,7 @@ from belljar.sandbox.notice import notice
 from belljar.sandbox.view import POLICY_FILE
 from belljar.verify.bundle import bundle
 from belljar.verify.probes import places
+from belljar.verify.probes.planted import OWN_PLACE
 from belljar.verify.world import World
 
 SECONDS: Final = 50
@@ -86,6 +87,7 @@ class Task:
             return process
         try:
             os.environ[places.PRIVATE_VARIABLE] = self.run
+            self._import_from_workdir()
             self.prepare()
             become()
         except BaseException as error:  # noqa: BLE001 - told to the parent, who raises it
@@ -94,6 +96,11 @@ class Task:
                 channel.sendall(json.dumps({_ERROR: why}).encode() + b"\n")
         finally:
             os._exit(0)
+
+    def _import_from_workdir(self) -> None:
+        """Be somebody whose Python imports from where the agent works, as in a project that is itself on the path."""
+        before = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = f"{self.workdir / OWN_PLACE}{f'{os.pathsep}{before}' if before else ''}"
 
     def network(self) -> Network:
         """Return what the sandbox can reach. For a process on the world's host."""

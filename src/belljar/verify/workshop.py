@@ -1,5 +1,6 @@
 """The directory that a sandbox works in while it is tried out, and whether it was left as it should be."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from belljar.verify.probes.planted import LINK_OUT, PLANTED, POLICY_OF_THE_AGENT
+from belljar.verify.probes.planted import ADDED, LINK_OUT, OWN_PLACE, PLANTED, POLICY_OF_THE_AGENT
 
 _BEFORE: Final = "as it was before"
 
@@ -40,7 +41,7 @@ class Workshop:
             path = self.workdir / place
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(_BEFORE)
-        self.next_door.mkdir()
+        (self.next_door / OWN_PLACE).mkdir(parents=True)
         outside = self.directory / "outside"
         outside.write_text("nobody inside reads this")
         (self.workdir / LINK_OUT).symlink_to(outside)
@@ -48,7 +49,8 @@ class Workshop:
 
     def changed(self) -> list[str]:
         """Return the files that the host would run, and that are not as they were."""
-        return [place for place in PLANTED if not self._is_as_before(self.workdir / place)]
+        added = [place for place in ADDED if os.path.lexists(self.workdir / place)]
+        return [*added, *(place for place in PLANTED if not self._is_as_before(self.workdir / place))]
 
     def _is_as_before(self, path: Path) -> bool:
         try:

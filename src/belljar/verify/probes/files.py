@@ -13,6 +13,7 @@ from belljar.verify.probes import places
 from belljar.verify.probes.clients import ask, refused, request
 from belljar.verify.probes.kit import Finding, Mark, inside, network
 from belljar.verify.probes.planted import (
+    ADDED,
     LEFT_NAMES,
     LEFT_PROGRAMS,
     LEFT_SETTINGS,
@@ -36,6 +37,9 @@ _KERNEL: Final = (
     "/proc/irq/default_smp_affinity", "/proc/scsi/scsi", "/sys/kernel/uevent_helper", "/sys/power/state",
     "/sys/fs/cgroup/release_agent", "/sys/fs/cgroup/cgroup.procs", "/sys/kernel/mm/transparent_hugepage/enabled",
 )  # fmt: skip
+_FOR_EVERYBODY: Final = "pressure"
+"""A directory of the kernel's where any process may ask to be told how busy the machine is, by writing."""
+
 _KERNEL_SECRETS: Final = ("/proc/kcore", "/dev/mem", "/dev/kmsg", "/dev/port", "/etc/shadow", "/etc/gshadow")
 _NULL: Final = os.makedev(1, 3)
 _DEVICES: Final = {"console", "full", "null", "ptmx", "random", "tty", "urandom", "zero"}
@@ -45,7 +49,7 @@ _FRESH: Final = {"tmpfs", "proc", "devpts", "mqueue", "devtmpfs", "overlay"}
 def _none_opens(paths: Iterator[str] | tuple[str, ...], flags: int) -> Finding:
     """Open files, and do nothing with them: some bring the machine down if written to."""
     opened = [path for path in paths if _opens(path, flags)]
-    return Finding(not opened, f"opened: {', '.join(opened)}" if opened else "none can be opened")
+    return Finding(not opened, f"opened: {', '.join(opened[:8])}" if opened else "none can be opened")
 
 
 def _opens(path: str, flags: int) -> bool:
@@ -110,7 +114,7 @@ def own_policy(mark: Mark) -> Finding:
 @inside(58, "planted", "files in the working directory from which the host runs code later")
 def planted(_: Mark) -> Finding:
     Path("ordinary").write_text("the control: the working directory is writable")
-    changed = [place for place in PLANTED if _changes(Path(place))]
+    changed = [place for place in (*ADDED, *PLANTED) if _changes(Path(place))]
     evidence = f"changed: {', '.join(changed)}" if changed else f"{len(PLANTED)} places cannot be changed"
     return Finding(not changed, evidence)
 
@@ -149,9 +153,17 @@ def symlinks(_: Mark) -> Finding:
     return _none_opens((LINK_OUT,), os.O_RDONLY)
 
 
-@inside(59, "kernel-files", "the kernel's own files, for writing")
+@inside(59, "kernel-files", "the kernel's own files, for writing: all of its settings, and others")
 def kernel_files(_: Mark) -> Finding:
-    return _none_opens(_KERNEL, os.O_WRONLY)
+    return _none_opens((*_KERNEL, *_settings()), os.O_WRONLY)
+
+
+def _settings() -> Iterator[str]:
+    """Yield every setting of the kernel, and what it shows beside processes."""
+    for directory, names, files in os.walk("/proc"):
+        if directory == "/proc":
+            names[:] = [name for name in names if not name.isdecimal() and name != _FOR_EVERYBODY]
+        yield from (f"{directory}/{name}" for name in files)
 
 
 @inside(59, "secrets", "memory of the kernel, and files that only root may read")

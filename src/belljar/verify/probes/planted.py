@@ -3,16 +3,24 @@
 from pathlib import Path
 from typing import Final
 
-PLANTED: Final = (
-    ".git/hooks/pre-commit",
-    ".git/config",
-    ".envrc",
-    ".vscode/tasks.json",
-    ".claude/settings.json",
-    ".mcp.json",
-    ".bashrc",
-)
+OWN_PLACE: Final = "modules"
+"""A directory that the PYTHONPATH of whoever makes the sandbox leads to: what is there runs as part of Belljar."""
+
+_DIRECTORIES: Final = (
+    ".git/hooks", ".git/modules/below/hooks", ".husky", ".vscode", ".idea", ".zed", ".devcontainer", ".claude",
+    ".codex", ".cursor", ".gemini", ".opencode", ".config", ".ssh", OWN_PLACE,
+)  # fmt: skip
+_FILES: Final = (
+    ".git/config", ".git/config.worktree", ".git/commondir", ".git/modules/below/config", ".pre-commit-config.yaml",
+    ".envrc", ".mise.toml", "mise.toml", ".tool-versions", ".mcp.json", "opencode.json", ".npmrc", ".yarnrc.yml",
+    ".pnpmfile.cjs", ".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv", ".zprofile",
+)  # fmt: skip
+
+PLANTED: Final = (*(f"{directory}/planted" for directory in _DIRECTORIES), *_FILES)
 """Files from which the host's tools run code, or take orders."""
+
+ADDED: Final = tuple(f"{directory}/added" for directory in _DIRECTORIES)
+"""Files that are not there, and that nobody inside is to add."""
 
 POLICY_OF_THE_AGENT: Final = ".belljar.toml"
 """A file that somebody could take for the policy."""

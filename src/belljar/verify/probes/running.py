@@ -21,6 +21,7 @@ from belljar.verify.probes import (
     kernel,
     listeners,
     metadata,
+    modes,
     neighbours,
     nextdoor,
     processes,
@@ -30,7 +31,8 @@ from belljar.verify.probes import (
 from belljar.verify.probes.kit import PROBES, Mark, Probe, Scene
 
 MODULES: Final = (
-    first, controls, questions, direct, metadata, claims, listeners, neighbours, protocols, kernel, processes, files,
+    first, controls, questions, direct, metadata, claims, listeners, neighbours, protocols, kernel, processes, modes,
+    files,
 )  # fmt: skip
 """The modules that register probes, in the order in which these are run."""
 
