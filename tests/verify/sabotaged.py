@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from belljar.backends.local import bubblewrap, launching
+from belljar.backends.local.stage import Stage
 from belljar.gateway import carrying, jar
 from belljar.gateway.dnsanswering import Answering
 from belljar.linux import mounts, nft, seccomp
@@ -149,6 +150,36 @@ def submodules_unprotected():
 
 def own_places_unprotected():
     replace(ownplaces, "kept_in", lambda *_: [])
+
+
+def writable_root():
+    _view_without("--remount-ro", "/")
+
+
+def writable_devices():
+    _view_without("--remount-ro", "/dev")
+
+
+def memory_of_the_host():
+    def source(self, shown):
+        return shown if shown == Path("/dev/shm") else before(self, shown)
+
+    before = replace(Stage, "source", source)
+
+
+def memory_without_size():
+    _mount_memory_without("size=")
+
+
+def memory_without_count_of_files():
+    _mount_memory_without("nr_inodes=")
+
+
+def _mount_memory_without(bound: str) -> None:
+    def mount(target: Path, options: str = "mode=0755") -> None:
+        before(target, ",".join(option for option in options.split(",") if not option.startswith(bound)))
+
+    before = replace(mounts, "mount_tmpfs", mount)
 
 
 def _without_wall(wall: str) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from belljar.verify.probes.running import in_order
+
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +42,11 @@ FINDINGS = {
     "a_place_unprotected": {"58-planted"},
     "submodules_unprotected": {"58-planted"},
     "own_places_unprotected": {"58-planted"},
+    "writable_root": {"59-read-only"},
+    "writable_devices": {"59-read-only"},
+    "memory_of_the_host": {"59-shared-mounts", "59-seen-from-outside"},
+    "memory_without_size": {"62-memory"},
+    "memory_without_count_of_files": {"62-memory"},
 }
 """What has to be found broken when a layer is off."""
 
@@ -54,7 +61,9 @@ HELD_BY_OTHER_LAYERS = {"6", "8", "18", "20", "38", "40"}
 
 
 def verify(layer: str, probes: set[str]) -> tuple[dict[str, int], dict[str, tuple[str, str]]]:
-    command = [sys.executable, str(ROOT / "tests/verify/sabotaged.py"), layer, *sorted(probes)]
+    known = {probe.id for probe in in_order()}
+    only = {name if name in known else name.partition("-")[0] for name in probes}  # others are seen from outside
+    command = [sys.executable, str(ROOT / "tests/verify/sabotaged.py"), layer, *sorted(only)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)

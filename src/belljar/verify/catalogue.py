@@ -65,6 +65,7 @@ WAYS_OUT: Final[Mapping[int, str]] = {
     59: "the kernel's own files",
     60: "other sandboxes on the same machine",
     61: "programs and settings that the host asks",
+    62: "the machine's memory and processes, used up",
 }
 
 OUT_OF_SCOPE: Final[Mapping[int, str]] = {

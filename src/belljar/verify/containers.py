@@ -8,12 +8,17 @@ from belljar.backends.containers.engine import Engine
 from belljar.backends.containers.places import Kind
 from belljar.backends.containers.rights import is_rootless
 from belljar.backends.containers.toolbox import default_cache, open_toolbox
+from belljar.sandbox import bounds
 from belljar.verify.containertrial import ContainerTrial
 from belljar.verify.trial import Maker
 
 _NO_NOSUID: Final = (
     "engines do not mount images like that; setuid programs gain nothing all the same, as 48-no-new-privileges shows"
 )
+_OWN_IMAGE: Final = "what an image has is the sandbox's own to change, by whoever may, unless it is made read-only"
+_ENGINES_OWN: Final = 1 << 28
+"""What the places in memory that an engine makes by itself, such as /dev/shm, have at most, in bytes."""
+
 _SAME_USERS: Final = (
     "for this engine, users inside are users of the machine, without any capability; for rootless Podman they are not, "
     'nor for Docker with "userns-remap"'
@@ -24,9 +29,16 @@ def containers(kind: Kind, environment: Mapping[str, str]) -> Maker:
     """Return what makes containers of an engine. Raises MachineError."""
     engine, cache = find_engine(kind, environment), default_cache(environment)
     open_toolbox(cache)  # once, rather than in each of the processes that make sandboxes
-    return Maker(lambda task: ContainerTrial(task, engine, cache), _lacking(engine), sockets=(str(engine.address),))
+    return Maker(
+        lambda task: ContainerTrial(task, engine, cache),
+        _lacking(engine),
+        sockets=(str(engine.address),),
+        bounds={"bytes": bounds.machine() * 3 // 5 + _ENGINES_OWN},
+    )
 
 
 def _lacking(engine: Engine) -> dict[str, str]:
     own_users = is_rootless(engine) or "name=userns" in (engine.get("/info").get("SecurityOptions") or ())
-    return {"59-setuid-mounts": _NO_NOSUID} | ({} if own_users else {"48-user-namespace": _SAME_USERS})
+    return {"59-setuid-mounts": _NO_NOSUID, "59-read-only": _OWN_IMAGE} | (
+        {} if own_users else {"48-user-namespace": _SAME_USERS}
+    )

@@ -3,13 +3,23 @@
 import os
 import signal
 import socket
+from typing import Final
 
 from belljar.backends.local.running import run
 from belljar.linux.processes import get_signal_when_parent_dies
+from belljar.sandbox import bounds
 from belljar.sandbox.spec import Spec
 from belljar.verify.bundle import interpreter
 from belljar.verify.trial import BUNDLE, SECONDS, Task, files
 from belljar.verify.world import World
+
+_BYTES_TO_A_FILE: Final = 16384
+
+
+def local_bounds() -> dict[str, int]:
+    """Return what a local sandbox may use at most: a half of the memory that is here, and not for empty files."""
+    memory = bounds.here()
+    return {"bytes": memory // 2, "files": memory // 2 // _BYTES_TO_A_FILE}
 
 
 class LocalTrial:

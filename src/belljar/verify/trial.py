@@ -123,6 +123,9 @@ class Maker:
     sockets: tuple[str, ...] = ()
     """Where it talks to an engine."""
 
+    bounds: Mapping[str, int] = field(default_factory=dict)
+    """What it promises that there is inside at most (`Scene`)."""
+
 
 def files() -> dict[Path, bytes]:
     """Return what is seen inside alone."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from belljar.verify.judging import Judge
 from belljar.verify.probes.kit import Probe, Scene
+from belljar.verify.probes.mounttable import mounted
 from belljar.verify.probes.running import orders
 from belljar.verify.report import Result
 from belljar.verify.trial import Maker, Task, Trial, TrialError, hear, read_report
@@ -26,7 +27,7 @@ Report = list[dict[str, Any]]
 
 def try_out(chosen: Sequence[Probe], place: Workshop, maker: Maker, prepare: Callable[[], object]) -> list[Result]:
     """Run the probes, and judge them. Raises WorldError, TrialError."""
-    run, before = secrets.token_hex(4), _namespaces()
+    run, before, there = secrets.token_hex(4), _namespaces(), [(mount.device, mount.root) for mount in mounted()]
     with ExitStack() as stack:
 
         def get_ready(name: str, workdir: Path) -> Trial:
@@ -39,7 +40,7 @@ def try_out(chosen: Sequence[Probe], place: Workshop, maker: Maker, prepare: Cal
         trial = get_ready("probes", place.workdir)
         world = stack.enter_context(World())
         witness = stack.enter_context(closing(Witness(world, run)))
-        scene = Scene(run, _outside(before, world), sockets=maker.sockets)
+        scene = Scene(run, _outside(before, world), sockets=maker.sockets, mounts=there, bounds=maker.bounds)
         trial.start(world)
         if neighbour is not None:
             scene = replace(scene, neighbour=neighbour.move_in(world, scene))

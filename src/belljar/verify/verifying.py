@@ -37,6 +37,7 @@ def verify(
             outside.policies_are_refused(),
             outside.policy_is_as_before(policy),
             outside.planted_files_are_as_before(place),
+            outside.nothing_was_written_elsewhere(place),
             *([outside.left_programs_are_not_asked(place)] if _is_wanted("61-seen-from-outside", only) else []),
             outside.audit_is_intact(place),
         ]

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from belljar.verify.probes import places
 from belljar.verify.probes.clients import ask, refused, request
@@ -43,7 +43,6 @@ _FOR_EVERYBODY: Final = "pressure"
 _KERNEL_SECRETS: Final = ("/proc/kcore", "/dev/mem", "/dev/kmsg", "/dev/port", "/etc/shadow", "/etc/gshadow")
 _NULL: Final = os.makedev(1, 3)
 _DEVICES: Final = {"console", "full", "null", "ptmx", "random", "tty", "urandom", "zero"}
-_FRESH: Final = {"tmpfs", "proc", "devpts", "mqueue", "devtmpfs", "overlay"}
 
 
 def _none_opens(paths: Iterator[str] | tuple[str, ...], flags: int) -> Finding:
@@ -184,36 +183,3 @@ def devices(_: Mark) -> Finding:
     except OSError:
         pass
     return Finding(not strange, f"there is: {', '.join(strange)}" if strange else ", ".join(sorted(found)))
-
-
-@inside(59, "mounts", "mounts that are writable, and are neither the working directory nor made for the sandbox")
-def mounts(_: Mark) -> Finding:
-    return _none_is(lambda mount: "rw" in mount.options and mount.kind not in _FRESH and not _is_for_work(mount))
-
-
-@inside(59, "setuid-mounts", "mounts that setuid programs work on")
-def setuid_mounts(_: Mark) -> Finding:
-    return _none_is(lambda mount: "nosuid" not in mount.options)
-
-
-class _Mount(NamedTuple):
-    place: Path
-    options: frozenset[str]
-    kind: str
-
-
-def _mounts() -> Iterator[_Mount]:
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        place, options, *rest = line.split()[4:]
-        yield _Mount(Path(place), frozenset(options.split(",")), rest[rest.index("-") + 1])
-
-
-def _none_is(is_wrong: Callable[[_Mount], bool]) -> Finding:
-    table = list(_mounts())
-    wrong = [f"{mount.place} ({','.join(sorted(mount.options))})" for mount in table if is_wrong(mount)]
-    return Finding(not wrong, f"wrong: {'; '.join(wrong[:4])}" if wrong else f"{len(table)} mounts, none of them")
-
-
-def _is_for_work(mount: _Mount) -> bool:
-    """Tell whether it is the sandbox's own root, or the working directory, or in that."""
-    return mount.place == Path("/") or mount.place.is_relative_to(Path.cwd())

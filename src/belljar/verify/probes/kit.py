@@ -31,6 +31,12 @@ class Scene:
     sockets: Sequence[str] = ()
     """Where whoever made the sandbox talks to others."""
 
+    mounts: Sequence[tuple[str, str]] = ()
+    """What is mounted outside: the numbers of its file systems, and which parts of them."""
+
+    bounds: Mapping[str, int] = field(default_factory=dict)
+    """What there may be inside at most: `bytes` and `files` in memory, `shared` memory, and limits of processes."""
+
     descriptors: frozenset[int] = frozenset()
     """What was open when the first program inside began."""
 

@@ -45,3 +45,6 @@ LEFT_SETTINGS: Final = {
 
 LINK_OUT: Final = "link-out"
 """A symbolic link to a file outside of the working directory."""
+
+WRITTEN: Final = "{workshop}-written"
+"""A file that is written wherever that can be done, called after the directory that the working directory is in."""

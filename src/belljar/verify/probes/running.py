@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from belljar.verify.probes import (
     listeners,
     metadata,
     modes,
+    mounted,
     neighbours,
     nextdoor,
     processes,
@@ -32,7 +34,7 @@ from belljar.verify.probes.kit import PROBES, Mark, Probe, Scene
 
 MODULES: Final = (
     first, controls, questions, direct, metadata, claims, listeners, neighbours, protocols, kernel, processes, modes,
-    files,
+    mounted, files,
 )  # fmt: skip
 """The modules that register probes, in the order in which these are run."""
 
@@ -44,7 +46,7 @@ def main() -> None:
     """Do what we are told."""
     descriptors = _open_descriptors()
     told: dict[str, Any] = json.loads(sys.stdin.readline())
-    scene = Scene(told["run"], told["outside"], told["neighbour"], told["sockets"], descriptors)
+    scene = Scene(**told["scene"], descriptors=descriptors)
     probes = [PROBES[name] for name in told["probes"]]
     if told["next_door"]:
         nextdoor.serve(lambda: _run(probes, scene))
@@ -54,14 +56,8 @@ def main() -> None:
 
 def orders(scene: Scene, probes: Sequence[Probe], *, next_door: bool = False) -> bytes:
     """Return the line that tells what to do."""
-    told = {
-        "run": scene.run,
-        "outside": scene.outside,
-        "neighbour": scene.neighbour,
-        "sockets": scene.sockets,
-        "probes": [probe.id for probe in probes],
-        "next_door": next_door,
-    }
+    known = {part.name: getattr(scene, part.name) for part in fields(scene) if part.name != "descriptors"}
+    told = {"scene": known, "probes": [probe.id for probe in probes], "next_door": next_door}
     return json.dumps(told).encode() + b"\n"
 
 
