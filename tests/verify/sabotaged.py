@@ -3,14 +3,16 @@
 What is replaced is replaced in the process that makes the sandbox, and ends with it.
 """
 
+import dataclasses
 import fcntl
 import os
+import pwd
 import struct
 import sys
 from pathlib import Path
 from typing import Any
 
-from belljar.backends.local import bubblewrap, launching
+from belljar.backends.local import bubblewrap, launching, running
 from belljar.backends.local.stage import Stage
 from belljar.gateway import carrying, jar
 from belljar.gateway.dnsanswering import Answering
@@ -20,6 +22,7 @@ from belljar.linux.programs import run
 from belljar.linux.routes import Routes
 from belljar.policy import Action, AddressClass, Reason, Verdict
 from belljar.sandbox import ownplaces, protected
+from belljar.sandbox.spec import Bind
 from belljar.verify import localtrial
 from belljar.verify.verifying import verify
 
@@ -173,6 +176,34 @@ def memory_without_size():
 
 def memory_without_count_of_files():
     _mount_memory_without("nr_inodes=")
+
+
+def home_shown():
+    def with_home(spec, home, files):
+        shown = view_of(spec, home, files)
+        return dataclasses.replace(shown, binds=(*shown.binds, *(Bind(path, path, False) for path in home.iterdir())))
+
+    view_of = replace(running, "view_of", with_home)
+
+
+def home_of_the_account_shown():
+    """Show the home that the system knows, whatever the variable says."""
+
+    def with_home(spec, home, files):
+        real = Path(pwd.getpwuid(os.getuid()).pw_dir)
+        shown = view_of(spec, home, files)
+        return dataclasses.replace(shown, binds=(*shown.binds, Bind(real, real, False)))
+
+    view_of = replace(running, "view_of", with_home)
+
+
+def no_screens():
+    """Show the system and the user's tools as they are, read-only."""
+
+    def show_as_it_is(target: Path, *layers: str) -> None:
+        mounts.bind(next(layer for layer in layers if layer.startswith("/proc/self/fd/")), target)
+
+    replace(mounts, "mount_overlay", show_as_it_is)
 
 
 def _mount_memory_without(bound: str) -> None:

@@ -45,6 +45,9 @@ FINDINGS = {
     "writable_root": {"59-read-only"},
     "writable_devices": {"59-read-only"},
     "memory_of_the_host": {"59-shared-mounts", "59-seen-from-outside"},
+    "home_shown": {"59-homes"},
+    "home_of_the_account_shown": {"59-homes"},
+    "no_screens": {"34-visible-sockets"},
     "memory_without_size": {"62-memory"},
     "memory_without_count_of_files": {"62-memory"},
 }

@@ -10,6 +10,7 @@ from belljar.linux.processes import get_signal_when_parent_dies
 from belljar.sandbox import bounds
 from belljar.sandbox.spec import Spec
 from belljar.verify.bundle import interpreter
+from belljar.verify.probes.planted import TOOLS
 from belljar.verify.trial import BUNDLE, SECONDS, Task, files
 from belljar.verify.world import World
 
@@ -52,7 +53,7 @@ class LocalTrial:
         spec = Spec(
             command=(python.program, "-I", str(BUNDLE)),
             workdir=self._task.workdir,
-            environment={"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME") or "/nonexistent"},
+            environment={"PATH": f"{self._task.home / TOOLS}:/usr/bin:/bin", "HOME": str(self._task.home)},
             binds=python.binds,
         )
         run(spec, self._task.network(), files(), timeout=SECONDS)

@@ -56,7 +56,7 @@ def planted_files_are_as_before(workshop: Workshop) -> Result:
 def nothing_was_written_elsewhere(workshop: Workshop) -> Result:
     """Check that no place of the host's was among those that could be written to."""
     name = WRITTEN.format(workshop=workshop.directory.name)
-    places = {*_EVERYBODYS, *homes_of_user(os.environ), *(mount.place for mount in mounted())}
+    places = {*_EVERYBODYS, workshop.home, *homes_of_user(os.environ), *(mount.place for mount in mounted())}
     found = sorted(str(place) for place in places if os.path.lexists(place / name))
     for place in found:
         with suppress(OSError):

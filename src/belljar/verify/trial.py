@@ -76,6 +76,9 @@ class Task:
     name: str
     run: str
     workdir: Path
+    home: Path
+    """That of whoever makes it."""
+
     audit: Path
     prepare: Callable[[], object]
     """Called in each process that has a part in making the sandbox, before it does anything."""
@@ -86,8 +89,7 @@ class Task:
         if process:
             return process
         try:
-            os.environ[places.PRIVATE_VARIABLE] = self.run
-            self._import_from_workdir()
+            self._be_somebody()
             self.prepare()
             become()
         except BaseException as error:  # noqa: BLE001 - told to the parent, who raises it
@@ -97,8 +99,9 @@ class Task:
         finally:
             os._exit(0)
 
-    def _import_from_workdir(self) -> None:
-        """Be somebody whose Python imports from where the agent works, as in a project that is itself on the path."""
+    def _be_somebody(self) -> None:
+        """Have something to lose: secrets, a home, and a Python that imports from where the agent works."""
+        os.environ |= {places.PRIVATE_VARIABLE: self.run, "HOME": str(self.home)}
         before = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = f"{self.workdir / OWN_PLACE}{f'{os.pathsep}{before}' if before else ''}"
 

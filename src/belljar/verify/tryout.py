@@ -3,6 +3,7 @@
 In one of them the probes are run. The other one is its neighbour, and is there to be reached.
 """
 
+import os
 import secrets
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from belljar.sandbox.homes import homes_of_user
 from belljar.verify.judging import Judge
 from belljar.verify.probes.kit import Probe, Scene
 from belljar.verify.probes.mounttable import mounted
@@ -31,7 +33,7 @@ def try_out(chosen: Sequence[Probe], place: Workshop, maker: Maker, prepare: Cal
     with ExitStack() as stack:
 
         def get_ready(name: str, workdir: Path) -> Trial:
-            trial = maker.trial(Task(name, run, workdir, place.audit, prepare))
+            trial = maker.trial(Task(name, run, workdir, place.home, place.audit, prepare))
             stack.callback(trial.finish)
             return trial
 
@@ -40,7 +42,14 @@ def try_out(chosen: Sequence[Probe], place: Workshop, maker: Maker, prepare: Cal
         trial = get_ready("probes", place.workdir)
         world = stack.enter_context(World())
         witness = stack.enter_context(closing(Witness(world, run)))
-        scene = Scene(run, _outside(before, world), sockets=maker.sockets, mounts=there, bounds=maker.bounds)
+        scene = Scene(
+            run,
+            _outside(before, world),
+            sockets=maker.sockets,
+            homes=[str(home) for home in homes_of_user(os.environ)],
+            mounts=there,
+            bounds=maker.bounds,
+        )
         trial.start(world)
         if neighbour is not None:
             scene = replace(scene, neighbour=neighbour.move_in(world, scene))

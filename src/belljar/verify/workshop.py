@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from belljar.verify.probes.planted import ADDED, LINK_OUT, OWN_PLACE, PLANTED, POLICY_OF_THE_AGENT
+from belljar.verify.probes.planted import (
+    ADDED,
+    HOME,
+    KEYS,
+    LINK_OUT,
+    OWN_PLACE,
+    PLANTED,
+    POLICY_OF_THE_AGENT,
+    TOOL,
+    TOOLS,
+    TOOLS_FIFO,
+    TOOLS_SOCKET,
+)
 
 _BEFORE: Final = "as it was before"
 
@@ -31,6 +44,11 @@ class Workshop:
         return self.directory / "next-door"
 
     @property
+    def home(self) -> Path:
+        """The home directory of whoever makes the sandbox: of its files, programs alone are seen inside."""
+        return self.directory / HOME
+
+    @property
     def audit(self) -> Path:
         """The log of the run, which it does not see."""
         return self.directory / "audit.ndjson"
@@ -46,6 +64,26 @@ class Workshop:
         outside.write_text("nobody inside reads this")
         (self.workdir / LINK_OUT).symlink_to(outside)
         (self.workdir / POLICY_OF_THE_AGENT).write_text('mode = "allow-all"\n')
+        for place in (*KEYS, TOOL):
+            path = self.home / place
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("a key")
+
+    @contextmanager
+    def inhabited(self) -> Iterator[None]:
+        """Have somebody wait at a socket and at a FIFO among the programs at home."""
+        os.mkfifo(self.home / TOOLS_FIFO)
+        fifo, tools = os.open(self.home / TOOLS_FIFO, os.O_RDWR), os.open(self.home / TOOLS, os.O_PATH)
+        try:
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(f"/proc/self/fd/{tools}/{Path(TOOLS_SOCKET).name}")  # the path may be too long
+                listener.listen()
+                for place in (TOOLS_SOCKET, TOOLS_FIFO):
+                    (self.home / place).chmod(0o666)  # so that it is not for this reason that nobody gets through
+                yield
+        finally:
+            os.close(fifo)
+            os.close(tools)
 
     def changed(self) -> list[str]:
         """Return the files that the host would run, and that are not as they were."""
@@ -65,6 +103,7 @@ def workshop() -> Iterator[Workshop]:
     made = Workshop(Path(tempfile.mkdtemp(prefix="belljar-verify-")))
     try:
         made.furnish()
-        yield made
+        with made.inhabited():
+            yield made
     finally:
         shutil.rmtree(made.directory)

@@ -1,7 +1,6 @@
-"""What of the machine's files is there: sockets, devices, the kernel's own files, what the host runs later."""
+"""What of the machine's files is there: devices, the kernel's own files, what the host runs later."""
 
 import os
-import socket
 import stat
 import subprocess
 from collections.abc import Callable, Iterator
@@ -23,13 +22,6 @@ from belljar.verify.probes.planted import (
     POLICY_OF_THE_AGENT,
     POLICY_OF_THE_MACHINE,
 )
-
-_DAEMONS: Final = (
-    "/run/docker.sock", "/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock",
-    "/run/dbus/system_bus_socket", "/run/systemd/private", "/run/systemd/journal/socket", "/run/nscd/socket",
-    "/run/snapd.socket", "/var/lib/lxd/unix.socket",
-)  # fmt: skip
-_ABSTRACT: Final = (places.ABSTRACT_SOCKET, "\0/tmp/.X11-unix/X0", "\0/tmp/dbus-verify", "\0snapd")
 
 _KERNEL: Final = (
     "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hostname",
@@ -60,43 +52,6 @@ def _opens(path: str, flags: int) -> bool:
     status = os.fstat(descriptor)
     os.close(descriptor)
     return not (stat.S_ISCHR(status.st_mode) and status.st_rdev == _NULL)
-
-
-@inside(34, "visible-sockets", "unix sockets anywhere in the file system")
-def visible_sockets(mark: Mark) -> Finding:
-    found = sorted(_sockets())
-    answering = [path for path in (*found, *_DAEMONS, *mark.scene.sockets) if _connects(path)]
-    return Finding(
-        not found and not answering, f"found: {', '.join(found or answering)}" if found or answering else "none"
-    )
-
-
-def _sockets() -> Iterator[str]:
-    for top in ("/run", "/var", "/tmp", "/dev", "/home", "/root", "/srv", "/mnt", str(Path.cwd())):  # noqa: S108
-        for directory, _, names in os.walk(top):
-            for path in (Path(directory) / name for name in names):
-                try:
-                    if stat.S_ISSOCK(path.lstat().st_mode):
-                        yield str(path)
-                except OSError:
-                    continue
-
-
-def _connects(path: str) -> bool:
-    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
-        with socket.socket(socket.AF_UNIX, kind) as sock:
-            try:
-                sock.connect(path)
-            except OSError:
-                continue
-            return True
-    return False
-
-
-@inside(34, "abstract-sockets", "unix sockets that have no place in the file system")
-def abstract_sockets(mark: Mark) -> Finding:
-    answering = [path for path in (*_ABSTRACT, places.MACHINES_SOCKET.format(run=mark.scene.run)) if _connects(path)]
-    return Finding(not answering, f"connected: {answering}" if answering else "none answers")
 
 
 @network(53, "own-policy", "policies that are written where the agent can write")

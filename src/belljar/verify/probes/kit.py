@@ -31,6 +31,9 @@ class Scene:
     sockets: Sequence[str] = ()
     """Where whoever made the sandbox talks to others."""
 
+    homes: Sequence[str] = ()
+    """Home directories of whoever made the sandbox."""
+
     mounts: Sequence[tuple[str, str]] = ()
     """What is mounted outside: the numbers of its file systems, and which parts of them."""
 

@@ -53,7 +53,7 @@ def _none_is(is_wrong: Callable[[Mount], bool]) -> Finding:
 
 @inside(59, "read-only", "new files in / and /dev, and in all directories above and between mounts")
 def read_only(mark: Mark) -> Finding:
-    own = (*_OWN, Path.home(), Path.cwd())
+    own = (*_OWN, *({Path.home()} - {_ROOT}), Path.cwd())
     around = {above for mount in mounted() for above in (mount.place, *mount.place.parents) if above.is_dir()}
     tried = [directory for directory in sorted(around) if not any(map(directory.is_relative_to, own))]
     written = [str(directory) for directory in tried if _is_written(directory / mark.token)]
@@ -85,9 +85,9 @@ def written(_: Mark) -> Finding:
 @inside(62, "memory", "files in memory, as large and as many as can be")
 def memory(mark: Mark) -> Finding:
     """Add up what the kernel says there can be: all of it at once would take the machine's memory."""
-    sizes = {
-        mount.device: os.statvfs(mount.place) for mount in mounted() if mount.kind == "tmpfs" and mount.is_writable
-    }
+    in_memory = (mount for mount in mounted() if mount.kind == "tmpfs" and mount.is_writable)
+    places = [mount for mount in in_memory if os.access(mount.place, os.W_OK)]
+    sizes = {mount.device: os.statvfs(mount.place) for mount in places}  # one file system may be seen twice
     boundless = [device for device, size in sizes.items() if not size.f_blocks or not size.f_files]
     found = {
         "bytes": sum(size.f_blocks * size.f_frsize for size in sizes.values()),
@@ -95,4 +95,5 @@ def memory(mark: Mark) -> Finding:
     }
     beyond = [what for what, most in found.items() if most > mark.scene.bounds.get(what, most)]
     evidence = ", ".join(f"{most} {what}" for what, most in found.items())
-    return Finding(bool(sizes) and not boundless and not beyond, f"at most {evidence} in {len(sizes)} places")
+    where = ", ".join(str(mount.place) for mount in places)
+    return Finding(bool(sizes) and not boundless and not beyond, f"at most {evidence} in {where}")

@@ -48,3 +48,19 @@ LINK_OUT: Final = "link-out"
 
 WRITTEN: Final = "{workshop}-written"
 """A file that is written wherever that can be done, called after the directory that the working directory is in."""
+
+HOME: Final = "home"
+"""The home directory of whoever makes the sandbox, beside the working directory."""
+
+KEYS: Final = (
+    ".ssh/id_ed25519", ".aws/credentials", ".netrc", ".config/gh/hosts.yml", ".config/gcloud/credentials.db",
+    ".docker/config.json", ".kube/config", ".git-credentials", ".gnupg/secring.gpg", ".npmrc", ".pypirc",
+    ".bash_history", ".mozilla/cookies.sqlite", ".claude/.credentials.json", ".local/share/keyrings/login.keyring",
+)  # fmt: skip
+"""Files in it that are nobody's business inside."""
+
+TOOLS: Final = ".local/bin"
+TOOL: Final = f"{TOOLS}/tool"
+TOOLS_SOCKET: Final = f"{TOOLS}/socket"
+TOOLS_FIFO: Final = f"{TOOLS}/fifo"
+"""Programs that are kept there, and what lies among them: a socket and a FIFO, with somebody at the other end."""

@@ -19,6 +19,7 @@ from belljar.verify.probes import (
     direct,
     files,
     first,
+    homes,
     kernel,
     listeners,
     metadata,
@@ -29,12 +30,13 @@ from belljar.verify.probes import (
     processes,
     protocols,
     questions,
+    sockets,
 )
 from belljar.verify.probes.kit import PROBES, Mark, Probe, Scene
 
 MODULES: Final = (
     first, controls, questions, direct, metadata, claims, listeners, neighbours, protocols, kernel, processes, modes,
-    mounted, files,
+    mounted, homes, sockets, files,
 )  # fmt: skip
 """The modules that register probes, in the order in which these are run."""
 
