@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from belljar.backends.local import bubblewrap, launching, running
+from belljar.backends.local import bubblewrap, launching, running, staging
 from belljar.backends.local.stage import Stage
 from belljar.gateway import carrying, jar
 from belljar.gateway.dnsanswering import Answering
-from belljar.linux import mounts, nft, seccomp
+from belljar.linux import mounts, nft, seccomp, sharedmemory
 from belljar.linux.namespaces import NetworkNamespace
 from belljar.linux.programs import run
 from belljar.linux.routes import Routes
@@ -204,6 +204,14 @@ def no_screens():
         mounts.bind(next(layer for layer in layers if layer.startswith("/proc/self/fd/")), target)
 
     replace(mounts, "mount_overlay", show_as_it_is)
+
+
+def limits_off():
+    replace(staging, "_RESOURCES", {})
+
+
+def shared_memory_without_bound():
+    replace(sharedmemory, "bound", lambda size: True)
 
 
 def _mount_memory_without(bound: str) -> None:

@@ -50,6 +50,8 @@ FINDINGS = {
     "no_screens": {"34-visible-sockets"},
     "memory_without_size": {"62-memory"},
     "memory_without_count_of_files": {"62-memory"},
+    "limits_off": {"62-limits"},
+    "shared_memory_without_bound": {"62-shared-memory"},
 }
 """What has to be found broken when a layer is off."""
 

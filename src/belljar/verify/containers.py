@@ -19,6 +19,8 @@ _OWN_IMAGE: Final = "what an image has is the sandbox's own to change, by whoeve
 _ENGINES_OWN: Final = 1 << 28
 """What the places in memory that an engine makes by itself, such as /dev/shm, have at most, in bytes."""
 
+_LIMITS: Final = {"RLIMIT_NOFILE": 65536, "RLIMIT_NPROC": 32768}
+
 _SAME_USERS: Final = (
     "for this engine, users inside are users of the machine, without any capability; for rootless Podman they are not, "
     'nor for Docker with "userns-remap"'
@@ -33,7 +35,11 @@ def containers(kind: Kind, environment: Mapping[str, str]) -> Maker:
         lambda task: ContainerTrial(task, engine, cache),
         _lacking(engine),
         sockets=(str(engine.address),),
-        bounds={"bytes": bounds.machine() * 3 // 5 + _ENGINES_OWN},
+        bounds={
+            "bytes": bounds.machine() * 3 // 5 + _ENGINES_OWN,
+            "shared": bounds.shared(bounds.machine()),
+            **_LIMITS,
+        },
     )
 
 

@@ -11,16 +11,24 @@ from belljar.sandbox import bounds
 from belljar.sandbox.spec import Spec
 from belljar.verify.bundle import interpreter
 from belljar.verify.probes.planted import TOOLS
-from belljar.verify.trial import BUNDLE, SECONDS, Task, files
+from belljar.verify.trial import BUNDLE, SECONDS, Maker, Task, boundless_memory, files
 from belljar.verify.world import World
 
 _BYTES_TO_A_FILE: Final = 16384
+_LIMITS: Final = {
+    "RLIMIT_NPROC": 4096,
+    "RLIMIT_NOFILE": 65536,
+    "RLIMIT_MEMLOCK": 64 << 20,
+    "RLIMIT_MSGQUEUE": 819200,
+    "RLIMIT_SIGPENDING": 16384,
+}
 
 
-def local_bounds() -> dict[str, int]:
-    """Return what a local sandbox may use at most: a half of the memory that is here, and not for empty files."""
+def local_maker() -> Maker:
+    """Return what makes local sandboxes, and how much they promise to use at most."""
     memory = bounds.here()
-    return {"bytes": memory // 2, "files": memory // 2 // _BYTES_TO_A_FILE}
+    most = {"bytes": memory // 2, "files": memory // 2 // _BYTES_TO_A_FILE, "shared": bounds.shared(memory), **_LIMITS}
+    return Maker(LocalTrial, boundless_memory(), bounds=most)
 
 
 class LocalTrial:

@@ -3,7 +3,7 @@
 import os
 from typing import Literal
 
-from belljar.verify.localtrial import LocalTrial, local_bounds
+from belljar.verify.localtrial import local_maker
 from belljar.verify.trial import Maker
 
 BackendName = Literal["local", "docker", "podman"]
@@ -12,7 +12,7 @@ BackendName = Literal["local", "docker", "podman"]
 def maker_of(backend: BackendName) -> Maker:
     """Return what makes the sandboxes of a backend. Raises MachineError."""
     if backend == "local":
-        return Maker(LocalTrial, bounds=local_bounds())
+        return local_maker()
     from belljar.verify.containers import containers  # noqa: PLC0415 - whoever needs no engine does not wait for it
 
     return containers(backend, os.environ)

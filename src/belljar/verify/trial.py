@@ -20,6 +20,7 @@ from belljar.gateway.hostfiles import Server
 from belljar.gateway.settings import Settings
 from belljar.linux.hostaddresses import own_addresses
 from belljar.linux.programs import run as run_program
+from belljar.linux.sharedmemory import can_be_bounded
 from belljar.policy import CompiledPolicy, compile_policy, policy_from
 from belljar.policy.reading import Reading
 from belljar.sandbox.ledger import Ledger
@@ -128,6 +129,12 @@ class Maker:
 
     bounds: Mapping[str, int] = field(default_factory=dict)
     """What it promises that there is inside at most (`Scene`)."""
+
+
+def boundless_memory() -> dict[str, str]:
+    """Return what every sandbox lacks here, and why."""
+    why = "before Linux 6.9 nobody but root of the machine can set a bound; the control group's has to do"
+    return {} if can_be_bounded() else {"62-shared-memory": why}
 
 
 def files() -> dict[Path, bytes]:

@@ -21,6 +21,7 @@ from belljar.verify.probes import (
     first,
     homes,
     kernel,
+    limits,
     listeners,
     metadata,
     modes,
@@ -36,7 +37,7 @@ from belljar.verify.probes.kit import PROBES, Mark, Probe, Scene
 
 MODULES: Final = (
     first, controls, questions, direct, metadata, claims, listeners, neighbours, protocols, kernel, processes, modes,
-    mounted, homes, sockets, files,
+    mounted, limits, homes, sockets, files,
 )  # fmt: skip
 """The modules that register probes, in the order in which these are run."""
 
