@@ -221,6 +221,14 @@ def _mount_memory_without(bound: str) -> None:
     before = replace(mounts, "mount_tmpfs", mount)
 
 
+def namespaces_left_to_the_filter():
+    _without_wall("--disable-userns")
+
+
+def no_control_group():
+    replace(running, "default_group", lambda: None)
+
+
 def _without_wall(wall: str) -> None:
     assert wall in bubblewrap._WALLS
     replace(bubblewrap, "_WALLS", tuple(word for word in bubblewrap._WALLS if word != wall))

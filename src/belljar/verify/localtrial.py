@@ -37,19 +37,19 @@ class LocalTrial:
     def __init__(self, task: Task) -> None:
         self._task = task
         self.channel, self._end = socket.socketpair()
-        self._process = -1
+        self.maker: int | None = None
 
     def start(self, world: World) -> None:
         """See `Trial`."""
-        self._process = self._task.fork(lambda: self._become(world), self._end)
+        self.maker = self._task.fork(lambda: self._become(world), self._end)
         self._end.close()
 
     def finish(self) -> None:
         """See `Trial`."""
         self.channel.close()
         self._end.close()
-        if self._process > 0:
-            os.waitpid(self._process, 0)
+        if self.maker is not None:
+            os.waitpid(self.maker, 0)
 
     def _become(self, world: World) -> None:
         get_signal_when_parent_dies(signal.SIGKILL)

@@ -63,6 +63,9 @@ class Trial(Protocol):
     channel: socket.socket
     """What is sent here, the probes read; what they report is received here, until the sandbox has ended."""
 
+    maker: int | None
+    """The process that the sandbox's are descendants of, once it has been started; None if an engine makes them."""
+
     def start(self, world: World) -> None:
         """Start the probes, with a gateway on the world's host. For a process without threads."""
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from belljar.sandbox.homes import homes_of_user
 from belljar.verify.judging import Judge
+from belljar.verify.onlooker import look_at
 from belljar.verify.probes.kit import Probe, Scene
 from belljar.verify.probes.mounttable import mounted
 from belljar.verify.probes.running import orders
@@ -28,7 +29,7 @@ Report = list[dict[str, Any]]
 
 
 def try_out(chosen: Sequence[Probe], place: Workshop, maker: Maker, prepare: Callable[[], object]) -> list[Result]:
-    """Run the probes, and judge them. Raises WorldError, TrialError."""
+    """Run the probes, and judge them; add what an onlooker saw. Raises WorldError, TrialError."""
     run, before, there = secrets.token_hex(4), _namespaces(), [(mount.device, mount.root) for mount in mounted()]
     with ExitStack() as stack:
 
@@ -53,9 +54,13 @@ def try_out(chosen: Sequence[Probe], place: Workshop, maker: Maker, prepare: Cal
         trial.start(world)
         if neighbour is not None:
             scene = replace(scene, neighbour=neighbour.move_in(world, scene))
+        first = hear(trial.channel)  # it is there; or else why it is not
+        looked = look_at(trial.maker)
         _tell(trial, orders(scene, [probe for probe in chosen if not probe.next_door]))
-        report = read_report(witness.attend(trial.channel)) + (neighbour.move_out() if neighbour is not None else [])
-        return _judge(chosen, scene, report, witness, maker.lacking)
+        report = read_report(first + witness.attend(trial.channel))
+        if neighbour is not None:
+            report += neighbour.move_out()
+        return [*_judge(chosen, scene, report, witness, maker.lacking), *looked]
 
 
 def _judge(
@@ -79,13 +84,15 @@ class Neighbour:
         """Have it serve; return its namespaces, once it does. Raises TrialError."""
         self._trial.start(world)
         _tell(self._trial, orders(scene, self._controls, next_door=True))
-        while b"\n" not in self._said:
+        while not (told := [line["neighbour"] for line in self._lines() if "neighbour" in line]):
             if not (more := hear(self._trial.channel)):
                 raise TrialError("the sandbox next door ended without a word")
             self._said += more
-        (told,) = read_report(self._said.partition(b"\n")[0])
-        namespaces: dict[str, str] = told["neighbour"]
+        namespaces: dict[str, str] = told[0]
         return namespaces
+
+    def _lines(self) -> Report:
+        return read_report(self._said.rpartition(b"\n")[0])
 
     def move_out(self) -> Report:
         """Have it end, and return all that it has reported. Raises TrialError."""

@@ -46,8 +46,9 @@ SECONDS: Final = 25
 
 
 def main() -> None:
-    """Do what we are told."""
+    """Say that we are there, and do what we are told."""
     descriptors = _open_descriptors()
+    print(json.dumps({"here": True}), flush=True)  # noqa: T201 - that is how it reports
     told: dict[str, Any] = json.loads(sys.stdin.readline())
     scene = Scene(**told["scene"], descriptors=descriptors)
     probes = [PROBES[name] for name in told["probes"]]
