@@ -62,7 +62,7 @@ WAYS_OUT: Final[Mapping[int, str]] = {
     56: "multipath TCP",
     57: "typing into the caller's terminal",
     58: "files that the host runs later",
-    59: "the kernel's own files",
+    59: "the host's files, and the kernel's own",
     60: "other sandboxes on the same machine",
     61: "programs and settings that the host asks",
     62: "the machine's memory and processes, used up",
