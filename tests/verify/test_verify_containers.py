@@ -25,7 +25,10 @@ OF_ENGINES = {"33-seen-from-outside", "62-seen-from-outside"}
 VARIABLES = {"docker": "DOCKER_HOST", "podman": "CONTAINER_HOST"}
 
 FINDINGS = {
-    "rights_kept": {"48-capabilities", "48-seccomp", "35-io-uring"},
+    "rights_kept": {"48-capabilities", "48-seccomp", "35-io-uring", "58-set-ids"},
+    "limits_off": {"62-limits"},
+    "memory_without_size": {"62-memory"},
+    "project_unprotected": {"58-planted"},
     "not_armed": {"control-address-v4", "control-http-v6"},
 }
 """What has to be found broken when a layer is off."""

@@ -5,6 +5,7 @@ from typing import Final
 
 from belljar.backends.containers.endpoints import find_engine
 from belljar.backends.containers.engine import Engine
+from belljar.backends.containers.limits import podman_controllers
 from belljar.backends.containers.places import Kind
 from belljar.backends.containers.rights import is_rootless
 from belljar.backends.containers.toolbox import default_cache, open_toolbox
@@ -20,6 +21,7 @@ _ENGINES_OWN: Final = 1 << 28
 """What the places in memory that an engine makes by itself, such as /dev/shm, have at most, in bytes."""
 
 _LIMITS: Final = {"RLIMIT_NOFILE": 65536, "RLIMIT_NPROC": 32768}
+_PROCESSES: Final = 4096
 
 _SAME_USERS: Final = (
     "for this engine, users inside are users of the machine, without any capability; for rootless Podman they are not, "
@@ -35,12 +37,22 @@ def containers(kind: Kind, environment: Mapping[str, str]) -> Maker:
         lambda task: ContainerTrial(task, engine, cache),
         _lacking(engine),
         sockets=(str(engine.address),),
-        bounds={
-            "bytes": bounds.machine() * 3 // 5 + _ENGINES_OWN,
-            "shared": bounds.shared(bounds.machine()),
-            **_LIMITS,
-        },
+        bounds=_bounds(engine),
     )
+
+
+def _bounds(engine: Engine) -> dict[str, int]:
+    memory = bounds.machine()
+    groups = {"memory": bounds.in_all(memory), "pids": _PROCESSES}
+    groups = {name: most for name, most in groups.items() if _can_limit(engine, name)}
+    places = {"bytes": memory * 2 // 5 + _ENGINES_OWN, "shared": bounds.shared(memory)}
+    return {**places, **_LIMITS, **groups}
+
+
+def _can_limit(engine: Engine, name: str) -> bool:
+    if engine.kind == "podman":
+        return not is_rootless(engine) or name in podman_controllers(engine)
+    return bool(engine.get("/info")[f"{name.capitalize()}Limit"])
 
 
 def _lacking(engine: Engine) -> dict[str, str]:

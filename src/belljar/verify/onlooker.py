@@ -19,7 +19,7 @@ ROWS: Final = {
 }
 _OF_ENGINES: Final = {
     33: "engines leave it to the filter alone to refuse user namespaces",
-    62: "who may use an engine need not be able to see its control groups; the project's tests look at them",
+    62: "what a container's control group allows, where there is one, is seen from inside: 62-limits",
 }
 
 

@@ -3,11 +3,18 @@
 import ctypes
 import resource
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from belljar.verify.probes.kit import Finding, Mark, inside
 
 _libc = ctypes.CDLL(None, use_errno=True)
+
+_GROUPS: Final = {
+    "memory": ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+    "pids": ("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"),
+}
+"""Where a control group says what its limit is, in either version."""
 
 _PRIVATE: Final = 0  # IPC_PRIVATE
 _REMOVE: Final = 0  # IPC_RMID
@@ -18,22 +25,33 @@ _MOST_SETS: Final = 1024
 """How many queues of messages, and how many sets of semaphores, there may be."""
 
 
-@inside(62, "limits", "limits of processes, raised above what is promised")
+@inside(
+    62, "limits", "limits of processes, raised above what is promised, and those of control groups that can be seen"
+)
 def limits(mark: Mark) -> Finding:
-    promised = {name: most for name, most in mark.scene.bounds.items() if name.startswith("RLIMIT_")}
+    promised = {name: most for name, most in mark.scene.bounds.items() if name.startswith("RLIMIT_") or name in _GROUPS}
     if not promised:
         raise RuntimeError("no limit is promised")
-    raised = [name for name, most in promised.items() if _can_be(getattr(resource, name), most + 1)]
-    evidence = f"can be higher: {', '.join(raised)}" if raised else f"cannot be higher: {', '.join(promised)}"
-    return Finding(not raised, evidence)
+    higher = [name for name, most in promised.items() if _can_be_above(name, most)]
+    evidence = f"can be higher: {', '.join(higher)}" if higher else f"cannot be higher: {', '.join(promised)}"
+    return Finding(not higher, evidence)
 
 
-def _can_be(kind: int, limit: int) -> bool:
+def _can_be_above(name: str, most: int) -> bool:
+    if name in _GROUPS:
+        return not any(_is_at_most(Path(file), most) for file in _GROUPS[name])
     try:
-        resource.setrlimit(kind, (limit, limit))
+        resource.setrlimit(getattr(resource, name), (most + 1, most + 1))
     except (OSError, ValueError):
         return False
     return True
+
+
+def _is_at_most(file: Path, most: int) -> bool:
+    try:
+        return int(file.read_text()) <= most
+    except (OSError, ValueError):  # "max" is no limit
+        return False
 
 
 @inside(62, "shared-memory", "shared memory, messages and semaphores of the System V kind, which outlive programs")
