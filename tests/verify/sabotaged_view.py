@@ -25,6 +25,10 @@ def set_ids_allowed():
     replace(seccomp, "_modes", lambda machine: [])
 
 
+def set_ids_allowed_to_unnamed_files():
+    replace(seccomp, "MAKING", os.O_CREAT)
+
+
 def writable_settings():
     _view_without("--ro-bind", "/proc/sys", "/proc/sys")
 
@@ -43,6 +47,10 @@ def a_place_unprotected():
 
 def submodules_unprotected():
     replace(protected, "_submodules", lambda workdir: ())
+
+
+def directories_above_not_pinned():
+    replace(protected, "pinned", lambda workdir, places: [])
 
 
 def own_places_unprotected():

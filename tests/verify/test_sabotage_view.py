@@ -11,11 +11,13 @@ pytestmark = pytest.mark.long
 
 FINDINGS = {
     "set_ids_allowed": {"58-set-ids"},
+    "set_ids_allowed_to_unnamed_files": {"58-set-ids"},
     "writable_settings": {"59-kernel-files"},
     "shared_control_groups": {"48-namespaces"},
     "project_unprotected": {"58-planted"},
     "a_place_unprotected": {"58-planted"},
     "submodules_unprotected": {"58-planted"},
+    "directories_above_not_pinned": {"58-planted"},
     "own_places_unprotected": {"58-planted"},
     "writable_root": {"59-read-only"},
     "writable_devices": {"59-read-only"},

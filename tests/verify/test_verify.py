@@ -72,6 +72,9 @@ def test_everything_holds(cli):
     assert {row["id"] for row in report["results"] if row["verdict"] == "holds"} >= {*PROBES, *OUTSIDE} - {
         BOUNDED_MEMORY
     }
+    evidence = {row["id"]: row["evidence"] for row in report["results"]}
+    assert evidence["34-visible-sockets"] == "none, but for 2 dead ones"  # what was planted is seen
+    assert evidence["59-homes"].startswith("the tools in it can be seen")
     assert set(report) == {"backend", "started", "seconds", "results", "summary"}
     assert all(set(row) == {"id", "way_out", "tried", "verdict", "evidence"} for row in report["results"])
     suite = ET.parse(cli.directory / "report.xml").getroot()

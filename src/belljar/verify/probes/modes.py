@@ -34,6 +34,7 @@ def set_ids(mark: Mark) -> Finding:
         for whose, bit in _SET_IDS.items()
         if _mode_by(mark, name, _HARMLESS | bit) & bit
     ]
+    worked += [f"a file without a name (set {whose} ID)" for whose, bit in _SET_IDS.items() if _unnamed(bit) & bit]
     return Finding(not worked, f"worked: {', '.join(worked)}" if worked else f"refused: {', '.join(calls)}")
 
 
@@ -61,3 +62,15 @@ def _mode_by(mark: Mark, name: str, mode: int) -> int:
         return 0 if failed else stat.S_IMODE(path.stat().st_mode)
     finally:
         path.unlink(missing_ok=True)
+
+
+def _unnamed(bit: int) -> int:
+    """Make a file that can be given a name later; return its mode, or 0 if that fails."""
+    try:
+        descriptor = os.open(".", os.O_TMPFILE | os.O_WRONLY, _HARMLESS | bit)
+    except OSError:
+        return 0
+    try:
+        return stat.S_IMODE(os.fstat(descriptor).st_mode)
+    finally:
+        os.close(descriptor)

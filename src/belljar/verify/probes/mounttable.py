@@ -1,8 +1,12 @@
 """What the kernel says is mounted, for whoever asks: inside, and outside to compare."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+_ESCAPED: Final = re.compile(r"\\([0-7]{3})")
+"""How the kernel writes spaces in paths."""
 
 
 class Mount(NamedTuple):
@@ -31,4 +35,10 @@ def mounted() -> Iterator[Mount]:
     """Yield what this process sees."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         device, root, place, options, *rest = line.split()[2:]
-        yield Mount(device, root, Path(place), frozenset(options.split(",")), rest[rest.index("-") + 1])
+        yield Mount(
+            device,
+            root,
+            Path(_ESCAPED.sub(lambda found: chr(int(found[1], 8)), place)),
+            frozenset(options.split(",")),
+            rest[rest.index("-") + 1],
+        )
