@@ -13,7 +13,7 @@ FINDINGS = {
     "set_ids_allowed": {"58-set-ids"},
     "set_ids_allowed_to_unnamed_files": {"58-set-ids"},
     "writable_settings": {"59-kernel-files"},
-    "shared_control_groups": {"48-namespaces"},
+    "shared_control_groups": {"48-control-groups"},
     "project_unprotected": {"58-planted"},
     "a_place_unprotected": {"58-planted"},
     "submodules_unprotected": {"58-planted"},

@@ -96,6 +96,7 @@ def test_a_probe_is_run_with_the_control_beside_it(cli):
         "48-seccomp",
         "48-namespaces",
         "48-user-namespace",
+        "48-control-groups",
         "witness",
     ]
     assert done.returncode == 0

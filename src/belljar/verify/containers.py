@@ -11,7 +11,7 @@ from belljar.backends.containers.rights import is_rootless
 from belljar.backends.containers.toolbox import default_cache, open_toolbox
 from belljar.sandbox import bounds
 from belljar.verify.containertrial import ContainerTrial
-from belljar.verify.trial import Maker
+from belljar.verify.trial import Maker, boundless_memory
 
 _NO_NOSUID: Final = (
     "engines do not mount images like that; setuid programs gain nothing all the same, as 48-no-new-privileges shows"
@@ -23,6 +23,9 @@ _ENGINES_OWN: Final = 1 << 28
 _LIMITS: Final = {"RLIMIT_NOFILE": 65536, "RLIMIT_NPROC": 32768}
 _PROCESSES: Final = 4096
 
+_SAME_GROUPS: Final = (
+    "root's Podman does not hide the names of control groups of version 1 when it is asked in Docker's terms"
+)
 _SAME_USERS: Final = (
     "for this engine, users inside are users of the machine, without any capability; for rootless Podman they are not, "
     'nor for Docker with "userns-remap"'
@@ -57,6 +60,9 @@ def _can_limit(engine: Engine, name: str) -> bool:
 
 def _lacking(engine: Engine) -> dict[str, str]:
     own_users = is_rootless(engine) or "name=userns" in (engine.get("/info").get("SecurityOptions") or ())
-    return {"59-setuid-mounts": _NO_NOSUID, "59-read-only": _OWN_IMAGE} | (
-        {} if own_users else {"48-user-namespace": _SAME_USERS}
-    )
+    lacking = {**boundless_memory(), "59-setuid-mounts": _NO_NOSUID, "59-read-only": _OWN_IMAGE}
+    if not own_users:
+        lacking["48-user-namespace"] = _SAME_USERS
+    if engine.kind == "podman" and not is_rootless(engine) and engine.get("/info")["CgroupVersion"] == "1":
+        lacking["48-control-groups"] = _SAME_GROUPS
+    return lacking

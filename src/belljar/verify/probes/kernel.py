@@ -18,7 +18,7 @@ from belljar.verify.probes.kit import Finding, Mark, inside
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
-NAMESPACES: Final = ("pid", "net", "mnt", "ipc", "uts", "cgroup")
+NAMESPACES: Final = ("pid", "net", "mnt", "ipc", "uts")
 _NEW: Final = {"mount": 0x00020000, "cgroup": 0x02000000, "uts": 0x04000000, "ipc": 0x08000000, "user": 0x10000000,
                "pid": 0x20000000, "net": 0x40000000, "time": 0x00000080}  # fmt: skip
 _CALLS: Final = {
@@ -80,6 +80,11 @@ def namespaces(mark: Mark) -> Finding:
 @inside(48, "user-namespace", "the user namespace of whoever made the sandbox, in which users inside are users outside")
 def user_namespace(mark: Mark) -> Finding:
     return none_shared(("user",), mark.scene.outside)
+
+
+@inside(48, "control-groups", "the view of control groups of whoever made the sandbox")
+def control_groups(mark: Mark) -> Finding:
+    return none_shared(("cgroup",), mark.scene.outside)
 
 
 def namespace(kind: str) -> str:
