@@ -6,9 +6,10 @@ Arguments: the layer, and probes. What is replaced is replaced in the processes 
 import sys
 from typing import Any
 
-from belljar.backends.containers import orders, sealing
+from belljar.backends.containers import limits, orders, sealing
 from belljar.linux import loopback
 from belljar.sandbox import arming
+from belljar.sandbox.files import ownplaces, protected
 from belljar.verify.verifying import verify
 from tests.verify.sabotaged import replace
 
@@ -29,6 +30,19 @@ def not_armed():
         return arming._bind()
 
     replace(sealing, "arm_here", without_filter)
+
+
+def limits_off():
+    replace(limits, "of_sandbox", lambda wanted: {})
+
+
+def memory_without_size():
+    _order(Tmpfs={"/tmp": "rw,nosuid,nodev,exec,mode=1777"})
+
+
+def project_unprotected():
+    replace(protected, "PLACES", ())
+    replace(ownplaces, "kept_in", lambda *_: [])
 
 
 def _order(**changes: Any) -> None:

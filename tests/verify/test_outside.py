@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from belljar.linux.trusted import Trust
+from belljar.sandbox.files import protected
 from belljar.verify.outside import audit_is_intact, left_programs_are_not_asked
 from belljar.verify.probes.files import left
 from belljar.verify.probes.kit import Mark, Scene
+from belljar.verify.probes.planted import PLANTED
 from belljar.verify.report import Outcome
 from belljar.verify.workshop import Workshop
 
@@ -63,3 +65,7 @@ def test_what_is_no_event_in_the_log_is_found(workshop, line, verdict):
 def test_a_log_with_nothing_in_it_proves_nothing(workshop):
     workshop.audit.touch()
     assert audit_is_intact(workshop).verdict is Outcome.BROKEN
+
+
+def test_something_is_planted_in_every_protected_place():
+    assert {*protected.PLACES} <= {*PLANTED, *(place.rpartition("/")[0] for place in PLANTED)}

@@ -1,13 +1,14 @@
 """A self-test that finds nothing wrong is worth as much as what it finds when something is."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from belljar.verify.probes.kit import PROBES
+from belljar.verify.probes.running import in_order
 
 pytestmark = pytest.mark.long
 
@@ -64,12 +65,16 @@ HELD_BY_OTHER_LAYERS = {"6", "8", "17", "18", "38", "40"}
 """Ways out that have nothing to do with what is granted: the packet filter, or the parsers, close them."""
 
 
-def verify(layer: str, probes: set[str]) -> tuple[dict[str, int], dict[str, tuple[str, str]]]:
-    only = {
-        name if name in PROBES else name.partition("-")[0] for name in probes
-    }  # what is seen from outside has no probe
-    command = [sys.executable, str(ROOT / "tests/verify/sabotaged.py"), layer, *sorted(only)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+def verify(
+    layer: str, probes: set[str], program: str = "sabotaged", **variables: str
+) -> tuple[dict[str, int], dict[str, tuple[str, str]]]:
+    known = {probe.id for probe in in_order()}
+    only = {name if name in known else name.partition("-")[0] for name in probes}  # others are seen from outside
+    command = [sys.executable, "-m", f"tests.verify.{program}", layer, *sorted(only)]
+    environment = {**os.environ, **variables}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     return report["summary"], {row["id"]: (row["verdict"], row["evidence"]) for row in report["results"]}

@@ -62,7 +62,7 @@ WAYS_OUT: Final[Mapping[int, str]] = {
     56: "multipath TCP",
     57: "typing into the caller's terminal",
     58: "files that the host runs later",
-    59: "the kernel's own files",
+    59: "the host's files, and the kernel's own",
     60: "other sandboxes on the same machine",
     61: "programs and settings that the host asks",
     62: "a revocation that fails open",
@@ -74,6 +74,7 @@ WAYS_OUT: Final[Mapping[int, str]] = {
     68: "the first packets of a pod",
     69: "doors that are made for the owner",
     70: "a sandbox that keeps others waiting",
+    71: "the machine's memory and processes, used up",
 }
 
 OUT_OF_SCOPE: Final[Mapping[int, str]] = {

@@ -40,6 +40,7 @@ class ContainerTrial:
     def __init__(self, task: Task, engine: Engine, cache: Path) -> None:
         """Begin to make the sandbox."""
         self._task, self._engine, self._cache = task, engine, cache
+        self.maker: int | None = None
         self.channel, self._end = socket.socketpair()
         self._doors, doors = socket.socketpair()
         self._maker = task.fork(lambda: self._make(doors), self._end)

@@ -14,6 +14,9 @@ from belljar.verify.probes.kit import Mark, Probe
 from belljar.verify.report import Outcome, Result
 from belljar.verify.witness import Kind, Seen
 
+WITNESS: Final = "witness"
+"""The row for what the witness saw of nobody in particular."""
+
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
@@ -85,7 +88,7 @@ class Judge:
             f"the witness saw: {'; '.join(strange[:5])}" if strange else f"{len(self._seen)} sightings, all explained"
         )
         verdict = Outcome.BROKEN if strange else Outcome.HOLDS
-        return Result("witness", "anything else", "whatever else reaches the witness", verdict, evidence)
+        return Result(WITNESS, "anything else", "whatever else reaches the witness", verdict, evidence)
 
 
 def is_expected(seen: Seen) -> bool:

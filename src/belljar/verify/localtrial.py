@@ -4,18 +4,32 @@ import os
 import signal
 import socket
 from collections.abc import Mapping
+from typing import Final
 
 from belljar.backends.local.running import run
 from belljar.linux.processes import get_signal_when_parent_dies
+from belljar.sandbox import bounds
 from belljar.sandbox.spec import Command, SandboxSpec
 from belljar.verify.bundle import interpreter
-from belljar.verify.trial import BUNDLE, SECONDS, Maker, Task, files
+from belljar.verify.probes.planted import TOOLS
+from belljar.verify.trial import BUNDLE, SECONDS, Maker, Task, boundless_memory, files
 from belljar.verify.world import World
+
+_BYTES_TO_A_FILE: Final = 16384
+_LIMITS: Final = {
+    "RLIMIT_NPROC": 4096,
+    "RLIMIT_NOFILE": 65536,
+    "RLIMIT_MEMLOCK": 64 << 20,
+    "RLIMIT_MSGQUEUE": 819200,
+    "RLIMIT_SIGPENDING": 16384,
+}
 
 
 def maker(environment: Mapping[str, str]) -> Maker:  # noqa: ARG001 - it asks nobody
-    """Return what makes local sandboxes."""
-    return Maker(LocalTrial)
+    """Return what makes local sandboxes, and how much they promise to use at most."""
+    memory = bounds.here()
+    most = {"bytes": memory // 2, "files": memory // 2 // _BYTES_TO_A_FILE, "shared": bounds.shared(memory), **_LIMITS}
+    return Maker(LocalTrial, boundless_memory(), bounds=most)
 
 
 class LocalTrial:
@@ -24,19 +38,19 @@ class LocalTrial:
     def __init__(self, task: Task) -> None:
         self._task = task
         self.channel, self._end = socket.socketpair()
-        self._process = -1
+        self.maker: int | None = None
 
     def start(self, world: World) -> None:
         """See `Trial`."""
-        self._process = self._task.fork(lambda: self._become(world), self._end)
+        self.maker = self._task.fork(lambda: self._become(world), self._end)
         self._end.close()
 
     def finish(self) -> None:
         """See `Trial`."""
         self.channel.close()
         self._end.close()
-        if self._process > 0:
-            os.waitpid(self._process, 0)
+        if self.maker is not None:
+            os.waitpid(self.maker, 0)
 
     def _become(self, world: World) -> None:
         get_signal_when_parent_dies(signal.SIGKILL)
@@ -47,7 +61,7 @@ class LocalTrial:
         python = interpreter()
         spec = SandboxSpec(
             workdir=self._task.workdir,
-            environment={"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME") or "/nonexistent"},
+            environment={"PATH": f"{self._task.home / TOOLS}:/usr/bin:/bin", "HOME": str(self._task.home)},
             binds=python.binds,
             files=files(),
         )

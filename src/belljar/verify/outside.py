@@ -3,13 +3,16 @@
 import json
 import os
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from belljar.discovery import TOOLS, ToolNotFoundError, discover
 from belljar.discovery.asking import Machine
 from belljar.gateway.events import EVENTS
 from belljar.policy import InvalidPolicyError, Syntax, read_policy
+from belljar.sandbox.files.homes import homes_of_user
 from belljar.verify.catalogue import title
+from belljar.verify.probes.mounttable import mounted
 from belljar.verify.probes.planted import (
     LEFT_HOST,
     LEFT_NAMES,
@@ -17,6 +20,7 @@ from belljar.verify.probes.planted import (
     LEFT_SETTINGS,
     LEFT_TRACE,
     POLICY_OF_THE_MACHINE,
+    WRITTEN,
 )
 from belljar.verify.report import Outcome, Result
 from belljar.verify.workshop import Workshop
@@ -26,6 +30,8 @@ _NO_POLICIES: Final = (
     "mode: block-all\nmode: x", "mode: block-all\n---\nmode: allow-all", "\0",
     "mode: block-all\negress: {allowed_domains: ['*']}",
 )  # fmt: skip
+
+_EVERYBODYS: Final = tuple(map(Path, ("/", "/tmp", "/var/tmp", "/run", "/dev", "/dev/shm", "/home", "/var")))  # noqa: S108
 
 
 def policies_are_refused() -> Result:
@@ -46,6 +52,18 @@ def planted_files_are_as_before(workshop: Workshop) -> Result:
     changed = workshop.changed()
     evidence = f"changed: {', '.join(changed)}" if changed else "as they were"
     return _result(58, "seen-from-outside", "the same files, seen from outside", holds=not changed, evidence=evidence)
+
+
+def nothing_was_written_elsewhere(workshop: Workshop) -> Result:
+    """Check that no place of the host's was among those that could be written to."""
+    name = WRITTEN.format(workshop=workshop.directory.name)
+    places = {*_EVERYBODYS, workshop.home, *homes_of_user(os.environ), *(mount.place for mount in mounted())}
+    found = sorted(str(place) for place in places if os.path.lexists(place / name))
+    for place in found:
+        with suppress(OSError):
+            (Path(place) / name).unlink()
+    evidence = f"found in: {', '.join(found)}" if found else f"nothing in {len(places)} places"
+    return _result(59, "seen-from-outside", "the files that were written", holds=not found, evidence=evidence)
 
 
 def left_programs_are_not_asked(workshop: Workshop) -> Result:

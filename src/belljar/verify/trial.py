@@ -21,6 +21,7 @@ from belljar.gateway.jar import Limits
 from belljar.gateway.settings import Settings
 from belljar.linux.hostaddresses import own_addresses
 from belljar.linux.programs import run as run_program
+from belljar.linux.sharedmemory import can_be_bounded
 from belljar.policy import CompiledPolicy, compile_policy, policy_from
 from belljar.policy.reading import Reading
 from belljar.sandbox.files.view import POLICY_FILE
@@ -29,6 +30,7 @@ from belljar.sandbox.network import Network
 from belljar.sandbox.notice import notice
 from belljar.verify.bundle import bundle
 from belljar.verify.probes import places
+from belljar.verify.probes.planted import OWN_PLACE
 from belljar.verify.world import BY_SOURCE_TABLE, World
 
 SECONDS: Final = 50
@@ -73,6 +75,9 @@ class Trial(Protocol):
     channel: socket.socket
     """What is sent here, the probes read; what they report is received here, until the sandbox has ended."""
 
+    maker: int | None
+    """The process that the sandbox's are descendants of, once it has been started; None if an engine makes them."""
+
     def start(self, world: World) -> None:
         """Start the probes, with a gateway on the world's host. For a process without threads."""
 
@@ -87,6 +92,9 @@ class Task:
     name: str
     run: str
     workdir: Path
+    home: Path
+    """That of whoever makes it."""
+
     audit: Path
     prepare: Callable[[], object]
     """Called in each process that has a part in making the sandbox, before it does anything."""
@@ -97,7 +105,7 @@ class Task:
         if process:
             return process
         try:
-            os.environ[places.PRIVATE_VARIABLE] = self.run
+            self._be_somebody()
             self.prepare()
             become()
         except BaseException as error:  # noqa: BLE001 - told to the parent, who raises it
@@ -106,6 +114,12 @@ class Task:
                 channel.sendall(json.dumps({_ERROR: why}).encode() + b"\n")
         finally:
             os._exit(0)
+
+    def _be_somebody(self) -> None:
+        """Have something to lose: secrets, a home, and a Python that imports from where the agent works."""
+        os.environ |= {places.PRIVATE_VARIABLE: self.run, "HOME": str(self.home)}
+        before = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = f"{self.workdir / OWN_PLACE}{f'{os.pathsep}{before}' if before else ''}"
 
     def network(self) -> Network:
         """Return what the sandbox can reach. For a process on the world's host."""
@@ -127,6 +141,15 @@ class Maker:
 
     sockets: tuple[str, ...] = ()
     """Where it talks to an engine."""
+
+    bounds: Mapping[str, int] = field(default_factory=dict)
+    """What it promises that there is inside at most (`Scene`)."""
+
+
+def boundless_memory() -> dict[str, str]:
+    """Return what every sandbox lacks here, and why."""
+    why = "before Linux 6.9 nobody but root of the machine can set a bound; the control group's has to do"
+    return {} if can_be_bounded() else {"71-shared-memory": why}
 
 
 def files() -> dict[Path, bytes]:

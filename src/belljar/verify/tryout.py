@@ -12,10 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from belljar.sandbox.files.homes import homes_of_user
 from belljar.statedir import known_states
 from belljar.verify.auditing import read_denials
 from belljar.verify.judging import Judge
+from belljar.verify.onlooker import look_at
 from belljar.verify.probes.kit import Probe, Scene
+from belljar.verify.probes.mounttable import mounted
 from belljar.verify.probes.running import orders
 from belljar.verify.report import Result
 from belljar.verify.trial import Maker, Task, Trial, TrialError, hear, read_report
@@ -28,12 +31,12 @@ Report = list[dict[str, Any]]
 
 
 def try_out(chosen: Sequence[Probe], place: Workshop, maker: Maker, prepare: Callable[[], object]) -> list[Result]:
-    """Run the probes, and judge them. Raises WorldError, TrialError."""
-    run, before = secrets.token_hex(4), _namespaces()
+    """Run the probes, and judge them; add what an onlooker saw. Raises WorldError, TrialError."""
+    run, before, there = secrets.token_hex(4), _namespaces(), [(mount.device, mount.root) for mount in mounted()]
     with ExitStack() as stack:
 
         def get_ready(name: str, workdir: Path) -> Trial:
-            trial = maker.trial(Task(name, run, workdir, place.audit, prepare))
+            trial = maker.trial(Task(name, run, workdir, place.home, place.audit, prepare))
             stack.callback(trial.finish)
             return trial
 
@@ -42,19 +45,30 @@ def try_out(chosen: Sequence[Probe], place: Workshop, maker: Maker, prepare: Cal
         trial = get_ready("probes", place.workdir)
         world = stack.enter_context(World())
         witness = stack.enter_context(closing(Witness(world, run)))
-        owners = [str(path) for path in (place.audit, place.next_door, *known_states(os.environ))]
-        scene = Scene(run, _outside(before, world), sockets=maker.sockets, owners=owners)
+        scene = Scene(
+            run,
+            _outside(before, world),
+            sockets=maker.sockets,
+            owners=[str(path) for path in (place.audit, place.next_door, *known_states(os.environ))],
+            homes=[str(home) for home in homes_of_user(os.environ)],
+            mounts=there,
+            bounds=maker.bounds,
+        )
         trial.start(world)
         if neighbour is not None:
             scene = replace(scene, neighbour=neighbour.move_in(world, scene))
+        first = hear(trial.channel)  # it is there; or else why it is not
+        looked = look_at(trial.maker)
         _tell(trial, orders(scene, [probe for probe in chosen if not probe.next_door]))
-        report = read_report(witness.attend(trial.channel)) + (neighbour.move_out() if neighbour is not None else [])
+        report = read_report(first + witness.attend(trial.channel))
+        if neighbour is not None:
+            report += neighbour.move_out()
         if lost := witness.lost():
             raise TrialError(f"the witness was too slow, and missed {lost} packets; run again when there is less to do")
         seen, denials = [*witness.testimony(), *_next_door(report)], read_denials(place.audit)
         marks = {probe: probe.mark(scene) for probe in chosen}
         findings = {line["id"]: line for line in report if "id" in line}
-        return Judge(marks, findings, seen, maker.lacking, denials).results()
+        return [*Judge(marks, findings, seen, maker.lacking, denials).results(), *looked]
 
 
 class Neighbour:
@@ -68,13 +82,15 @@ class Neighbour:
         """Have it serve; return its namespaces, once it does. Raises TrialError."""
         self._trial.start(world)
         _tell(self._trial, orders(scene, self._controls, next_door=True))
-        while b"\n" not in self._said:
+        while not (told := [line["neighbour"] for line in self._lines() if "neighbour" in line]):
             if not (more := hear(self._trial.channel)):
                 raise TrialError("the sandbox next door ended without a word")
             self._said += more
-        (told,) = read_report(self._said.partition(b"\n")[0])
-        namespaces: dict[str, str] = told["neighbour"]
+        namespaces: dict[str, str] = told[0]
         return namespaces
+
+    def _lines(self) -> Report:
+        return read_report(self._said.rpartition(b"\n")[0])
 
     def move_out(self) -> Report:
         """Have it end, and return all that it has reported. Raises TrialError."""

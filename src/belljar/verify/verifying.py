@@ -10,6 +10,7 @@ from belljar.backends import registry
 from belljar.errors import BelljarError
 from belljar.verify import outside
 from belljar.verify.catalogue import OUT_OF_SCOPE, WAYS_OUT, title
+from belljar.verify.judging import WITNESS
 from belljar.verify.probes.kit import PROBES, Probe
 from belljar.verify.probes.running import in_order
 from belljar.verify.report import Outcome, Report, Result
@@ -40,10 +41,12 @@ def verify(
             outside.policies_are_refused(),
             outside.policy_is_as_before(policy),
             outside.planted_files_are_as_before(place),
+            outside.nothing_was_written_elsewhere(place),
             *([outside.left_programs_are_not_asked(place)] if _is_wanted("61-seen-from-outside", only) else []),
             outside.audit_is_intact(place),
         ]
-    rows = [*inside, *(row for row in (*around, *_out_of_scope()) if _is_wanted(row.id, only))]
+    tried = {probe.id for probe in chosen} | {WITNESS}
+    rows = [row for row in (*inside, *around, *_out_of_scope()) if row.id in tried or _is_wanted(row.id, only)]
     return Report(backend, started, time.monotonic() - clock, tuple(sorted(rows, key=_by_way_out)))
 
 

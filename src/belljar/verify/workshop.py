@@ -1,6 +1,8 @@
 """The directory that a sandbox works in while it is tried out, and whether it was left as it should be."""
 
+import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from belljar.verify.probes.planted import LINK_OUT, PLANTED, POLICY_OF_THE_AGENT
+from belljar.verify.probes.planted import (
+    ADDED,
+    HOME,
+    KEYS,
+    LINK_OUT,
+    OWN_PLACE,
+    PLANTED,
+    POLICY_OF_THE_AGENT,
+    TOOL,
+    TOOLS,
+    TOOLS_FIFO,
+    TOOLS_SOCKET,
+)
 
 _BEFORE: Final = "as it was before"
 
@@ -30,6 +44,11 @@ class Workshop:
         return self.directory / "next-door"
 
     @property
+    def home(self) -> Path:
+        """The home directory of whoever makes the sandbox: of its files, programs alone are seen inside."""
+        return self.directory / HOME
+
+    @property
     def audit(self) -> Path:
         """The log of the run, which it does not see."""
         return self.directory / "audit.ndjson"
@@ -40,15 +59,36 @@ class Workshop:
             path = self.workdir / place
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(_BEFORE)
-        self.next_door.mkdir()
+        (self.next_door / OWN_PLACE).mkdir(parents=True)
         outside = self.directory / "outside"
         outside.write_text("nobody inside reads this")
         (self.workdir / LINK_OUT).symlink_to(outside)
         (self.workdir / POLICY_OF_THE_AGENT).write_text('mode = "allow-all"\n')
+        for place in (*KEYS, TOOL):
+            path = self.home / place
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("a key")
+
+    @contextmanager
+    def inhabited(self) -> Iterator[None]:
+        """Have somebody wait at a socket and at a FIFO among the programs at home."""
+        os.mkfifo(self.home / TOOLS_FIFO)
+        fifo, tools = os.open(self.home / TOOLS_FIFO, os.O_RDWR), os.open(self.home / TOOLS, os.O_PATH)
+        try:
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(f"/proc/self/fd/{tools}/{Path(TOOLS_SOCKET).name}")  # the path may be too long
+                listener.listen()
+                for place in (TOOLS_SOCKET, TOOLS_FIFO):
+                    (self.home / place).chmod(0o666)  # so that it is not for this reason that nobody gets through
+                yield
+        finally:
+            os.close(fifo)
+            os.close(tools)
 
     def changed(self) -> list[str]:
         """Return the files that the host would run, and that are not as they were."""
-        return [place for place in PLANTED if not self._is_as_before(self.workdir / place)]
+        added = [place for place in ADDED if os.path.lexists(self.workdir / place)]
+        return [*added, *(place for place in PLANTED if not self._is_as_before(self.workdir / place))]
 
     def _is_as_before(self, path: Path) -> bool:
         try:
@@ -63,6 +103,7 @@ def workshop() -> Iterator[Workshop]:
     made = Workshop(Path(tempfile.mkdtemp(prefix="belljar-verify-")))
     try:
         made.furnish()
-        yield made
+        with made.inhabited():
+            yield made
     finally:
         shutil.rmtree(made.directory)

@@ -1,18 +1,18 @@
-"""What of the machine's files is there: sockets, devices, the kernel's own files, what the host runs later."""
+"""What of the machine's files is there: devices, the kernel's own files, what the host runs later."""
 
 import os
-import socket
 import stat
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from belljar.verify.probes import places
 from belljar.verify.probes.clients import ask, refused, request
 from belljar.verify.probes.kit import Finding, Mark, inside, network
 from belljar.verify.probes.planted import (
+    ADDED,
     LEFT_NAMES,
     LEFT_PROGRAMS,
     LEFT_SETTINGS,
@@ -23,29 +23,24 @@ from belljar.verify.probes.planted import (
     POLICY_OF_THE_MACHINE,
 )
 
-_DAEMONS: Final = (
-    "/run/docker.sock", "/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock",
-    "/run/dbus/system_bus_socket", "/run/systemd/private", "/run/systemd/journal/socket", "/run/nscd/socket",
-    "/run/snapd.socket", "/var/lib/lxd/unix.socket",
-)  # fmt: skip
-_ABSTRACT: Final = (places.ABSTRACT_SOCKET, "\0/tmp/.X11-unix/X0", "\0/tmp/dbus-verify", "\0snapd")
-
 _KERNEL: Final = (
     "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hostname",
     "/proc/sys/vm/drop_caches", "/proc/sys/fs/binfmt_misc/register", "/proc/sysrq-trigger", "/proc/acpi/wakeup",
     "/proc/irq/default_smp_affinity", "/proc/scsi/scsi", "/sys/kernel/uevent_helper", "/sys/power/state",
     "/sys/fs/cgroup/release_agent", "/sys/fs/cgroup/cgroup.procs", "/sys/kernel/mm/transparent_hugepage/enabled",
 )  # fmt: skip
+_FOR_EVERYBODY: Final = "pressure"
+"""A directory of the kernel's where any process may ask to be told how busy the machine is, by writing."""
+
 _KERNEL_SECRETS: Final = ("/proc/kcore", "/dev/mem", "/dev/kmsg", "/dev/port", "/etc/shadow", "/etc/gshadow")
 _NULL: Final = os.makedev(1, 3)
 _DEVICES: Final = {"console", "full", "null", "ptmx", "random", "tty", "urandom", "zero"}
-_FRESH: Final = {"tmpfs", "proc", "devpts", "mqueue", "devtmpfs", "overlay"}
 
 
 def _none_opens(paths: Iterator[str] | tuple[str, ...], flags: int) -> Finding:
     """Open files, and do nothing with them: some bring the machine down if written to."""
     opened = [path for path in paths if _opens(path, flags)]
-    return Finding(not opened, f"opened: {', '.join(opened)}" if opened else "none can be opened")
+    return Finding(not opened, f"opened: {', '.join(opened[:8])}" if opened else "none can be opened")
 
 
 def _opens(path: str, flags: int) -> bool:
@@ -57,43 +52,6 @@ def _opens(path: str, flags: int) -> bool:
     status = os.fstat(descriptor)
     os.close(descriptor)
     return not (stat.S_ISCHR(status.st_mode) and status.st_rdev == _NULL)
-
-
-@inside(34, "visible-sockets", "unix sockets anywhere in the file system")
-def visible_sockets(mark: Mark) -> Finding:
-    found = sorted(_sockets())
-    answering = [path for path in (*found, *_DAEMONS, *mark.scene.sockets) if _connects(path)]
-    return Finding(
-        not found and not answering, f"found: {', '.join(found or answering)}" if found or answering else "none"
-    )
-
-
-def _sockets() -> Iterator[str]:
-    for top in ("/run", "/var", "/tmp", "/dev", "/home", "/root", "/srv", "/mnt", str(Path.cwd())):  # noqa: S108
-        for directory, _, names in os.walk(top):
-            for path in (Path(directory) / name for name in names):
-                try:
-                    if stat.S_ISSOCK(path.lstat().st_mode):
-                        yield str(path)
-                except OSError:
-                    continue
-
-
-def _connects(path: str) -> bool:
-    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
-        with socket.socket(socket.AF_UNIX, kind) as sock:
-            try:
-                sock.connect(path)
-            except OSError:
-                continue
-            return True
-    return False
-
-
-@inside(34, "abstract-sockets", "unix sockets that have no place in the file system")
-def abstract_sockets(mark: Mark) -> Finding:
-    answering = [path for path in (*_ABSTRACT, places.MACHINES_SOCKET.format(run=mark.scene.run)) if _connects(path)]
-    return Finding(not answering, f"connected: {answering}" if answering else "none answers")
 
 
 @network(53, "own-policy", "policies that are written where the agent can write")
@@ -110,7 +68,7 @@ def own_policy(mark: Mark) -> Finding:
 @inside(58, "planted", "files in the working directory from which the host runs code later")
 def planted(_: Mark) -> Finding:
     Path("ordinary").write_text("the control: the working directory is writable")
-    changed = [place for place in PLANTED if _changes(Path(place))]
+    changed = [place for place in (*ADDED, *PLANTED) if _changes(Path(place))]
     evidence = f"changed: {', '.join(changed)}" if changed else f"{len(PLANTED)} places cannot be changed"
     return Finding(not changed, evidence)
 
@@ -149,9 +107,17 @@ def symlinks(_: Mark) -> Finding:
     return _none_opens((LINK_OUT,), os.O_RDONLY)
 
 
-@inside(59, "kernel-files", "the kernel's own files, for writing")
+@inside(59, "kernel-files", "the kernel's own files, for writing: all of its settings, and others")
 def kernel_files(_: Mark) -> Finding:
-    return _none_opens(_KERNEL, os.O_WRONLY)
+    return _none_opens((*_KERNEL, *_settings()), os.O_WRONLY)
+
+
+def _settings() -> Iterator[str]:
+    """Yield every setting of the kernel, and what it shows beside processes."""
+    for directory, names, files in os.walk("/proc"):
+        if directory == "/proc":
+            names[:] = [name for name in names if not name.isdecimal() and name != _FOR_EVERYBODY]
+        yield from (f"{directory}/{name}" for name in files)
 
 
 @inside(59, "secrets", "memory of the kernel, and files that only root may read")
@@ -172,36 +138,3 @@ def devices(_: Mark) -> Finding:
     except OSError:
         pass
     return Finding(not strange, f"there is: {', '.join(strange)}" if strange else ", ".join(sorted(found)))
-
-
-@inside(59, "mounts", "mounts that are writable, and are neither the working directory nor made for the sandbox")
-def mounts(_: Mark) -> Finding:
-    return _none_is(lambda mount: "rw" in mount.options and mount.kind not in _FRESH and not _is_for_work(mount))
-
-
-@inside(59, "setuid-mounts", "mounts that setuid programs work on")
-def setuid_mounts(_: Mark) -> Finding:
-    return _none_is(lambda mount: "nosuid" not in mount.options)
-
-
-class _Mount(NamedTuple):
-    place: Path
-    options: frozenset[str]
-    kind: str
-
-
-def _mounts() -> Iterator[_Mount]:
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        place, options, *rest = line.split()[4:]
-        yield _Mount(Path(place), frozenset(options.split(",")), rest[rest.index("-") + 1])
-
-
-def _none_is(is_wrong: Callable[[_Mount], bool]) -> Finding:
-    table = list(_mounts())
-    wrong = [f"{mount.place} ({','.join(sorted(mount.options))})" for mount in table if is_wrong(mount)]
-    return Finding(not wrong, f"wrong: {'; '.join(wrong[:4])}" if wrong else f"{len(table)} mounts, none of them")
-
-
-def _is_for_work(mount: _Mount) -> bool:
-    """Tell whether it is the sandbox's own root, or the working directory, or in that."""
-    return mount.place == Path("/") or mount.place.is_relative_to(Path.cwd())

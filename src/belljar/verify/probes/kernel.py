@@ -43,7 +43,7 @@ def status(process: str = "self") -> dict[str, str]:
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
-def _call(number: int, *arguments: int) -> int:
+def call(number: int, *arguments: int) -> int:
     """Make a system call; return 0, or the error."""
     result = _libc.syscall(ctypes.c_long(number), *(ctypes.c_long(argument) for argument in arguments))
     return ctypes.get_errno() if result < 0 else 0
@@ -67,7 +67,7 @@ def seccomp(_: Mark) -> Finding:
     mode = status().get("Seccomp")
     calls = _CALLS[platform.machine()]
     empty = ("bpf", "userfaultfd", "keyctl", "perf_event_open", "mount", "open_by_handle_at", "init_module", "setns")
-    reached = [name for name in empty if _call(calls[name], 0, 0, 0, 0, 0) not in _REFUSALS]
+    reached = [name for name in empty if call(calls[name], 0, 0, 0, 0, 0) not in _REFUSALS]
     evidence = f"mode {mode}, reached: {', '.join(reached)}" if reached else f"mode {mode}"
     return Finding(mode == "2" and not reached, evidence)
 
@@ -80,6 +80,11 @@ def namespaces(mark: Mark) -> Finding:
 @inside(48, "user-namespace", "the user namespace of whoever made the sandbox, in which users inside are users outside")
 def user_namespace(mark: Mark) -> Finding:
     return none_shared(("user",), mark.scene.outside)
+
+
+@inside(48, "control-groups", "the view of control groups of whoever made the sandbox")
+def control_groups(mark: Mark) -> Finding:
+    return none_shared(("cgroup",), mark.scene.outside)
 
 
 def namespace(kind: str) -> str:
@@ -170,10 +175,10 @@ def new_namespaces(_: Mark) -> Finding:
     attempts: dict[str, Callable[[], int]] = {
         **{f"unshare {name}": partial(_libc.unshare, flag) for name, flag in _NEW.items()},
         **{
-            f"clone {name}": partial(_call, calls["clone"], _NEW[name] | signal.SIGCHLD, 0, 0, 0, 0)
+            f"clone {name}": partial(call, calls["clone"], _NEW[name] | signal.SIGCHLD, 0, 0, 0, 0)
             for name in ("user", "net")
         },
-        "clone3 user": lambda: _call(calls["clone3"], ctypes.addressof(request), 88),
+        "clone3 user": lambda: call(calls["clone3"], ctypes.addressof(request), 88),
     }
     made = [name for name, attempt in attempts.items() if _succeeds_in_a_child(attempt)]
     return Finding(not made, f"made: {', '.join(made)}" if made else "all refused")
@@ -190,7 +195,7 @@ def _succeeds_in_a_child(function: Callable[[], int]) -> bool:
 @inside(35, "io-uring", "io_uring, which makes system calls that no filter sees")
 def io_uring(_: Mark) -> Finding:
     parameters = ctypes.create_string_buffer(120)
-    error = _call(_CALLS[platform.machine()]["io_uring_setup"], 1, ctypes.addressof(parameters))
+    error = call(_CALLS[platform.machine()]["io_uring_setup"], 1, ctypes.addressof(parameters))
     return Finding(error in _REFUSALS, os.strerror(error) if error else "it works")
 
 
@@ -203,7 +208,7 @@ def foreign_calls(_: Mark) -> Finding:
 
 
 def _call_x32() -> int:
-    return _call(0x40000000 | 39)  # getpid
+    return call(0x40000000 | 39)  # getpid
 
 
 def _call_i386() -> int:

@@ -34,6 +34,16 @@ class Scene:
     owners: Sequence[str] = ()
     """Files and directories of whoever made the sandbox."""
 
+    homes: Sequence[str] = ()
+    """Home directories of whoever made the sandbox."""
+
+    mounts: Sequence[tuple[str, str]] = ()
+    """What is mounted outside: the numbers of its file systems, and which parts of them."""
+
+    bounds: Mapping[str, int] = field(default_factory=dict)
+    """What there may be inside at most: `bytes` and `files` in memory, `shared` memory; limits of processes, by their
+    names; and of control groups that can be seen inside, `memory` and `pids`."""
+
     descriptors: frozenset[int] = frozenset()
     """What was open when the first program inside began."""
 

@@ -3,16 +3,24 @@
 from pathlib import Path
 from typing import Final
 
-PLANTED: Final = (
-    ".git/hooks/pre-commit",
-    ".git/config",
-    ".envrc",
-    ".vscode/tasks.json",
-    ".claude/settings.json",
-    ".mcp.json",
-    ".bashrc",
-)
+OWN_PLACE: Final = "modules"
+"""A directory that the PYTHONPATH of whoever makes the sandbox leads to: what is there runs as part of Belljar."""
+
+_DIRECTORIES: Final = (
+    ".git/hooks", ".git/modules/below/hooks", ".husky", ".vscode", ".idea", ".zed", ".devcontainer", ".claude",
+    ".codex", ".cursor", ".gemini", ".opencode", ".config", ".ssh", OWN_PLACE,
+)  # fmt: skip
+_FILES: Final = (
+    ".git/config", ".git/config.worktree", ".git/commondir", ".git/modules/below/config", ".pre-commit-config.yaml",
+    ".envrc", ".mise.toml", "mise.toml", ".tool-versions", ".mcp.json", "opencode.json", ".npmrc", ".yarnrc.yml",
+    ".pnpmfile.cjs", ".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv", ".zprofile",
+)  # fmt: skip
+
+PLANTED: Final = (*(f"{directory}/planted" for directory in _DIRECTORIES), *_FILES)
 """Files from which the host's tools run code, or take orders."""
+
+ADDED: Final = tuple(f"{directory}/added" for directory in _DIRECTORIES)
+"""Files that are not there, and that nobody inside is to add."""
 
 POLICY_OF_THE_AGENT: Final = ".belljar.toml"
 """A file that somebody could take for the policy."""
@@ -37,3 +45,22 @@ LEFT_SETTINGS: Final = {
 
 LINK_OUT: Final = "link-out"
 """A symbolic link to a file outside of the working directory."""
+
+WRITTEN: Final = "{workshop}-written"
+"""A file that is written wherever that can be done, called after the directory that the working directory is in."""
+
+HOME: Final = "home"
+"""The home directory of whoever makes the sandbox, beside the working directory."""
+
+KEYS: Final = (
+    ".ssh/id_ed25519", ".aws/credentials", ".netrc", ".config/gh/hosts.yml", ".config/gcloud/credentials.db",
+    ".docker/config.json", ".kube/config", ".git-credentials", ".gnupg/secring.gpg", ".npmrc", ".pypirc",
+    ".bash_history", ".mozilla/cookies.sqlite", ".claude/.credentials.json", ".local/share/keyrings/login.keyring",
+)  # fmt: skip
+"""Files in it that are nobody's business inside."""
+
+TOOLS: Final = ".local/bin"
+TOOL: Final = f"{TOOLS}/tool"
+TOOLS_SOCKET: Final = f"{TOOLS}/socket"
+TOOLS_FIFO: Final = f"{TOOLS}/fifo"
+"""Programs that are kept there, and what lies among them: a socket and a FIFO, with somebody at the other end."""

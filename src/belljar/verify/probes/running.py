@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,10 +21,14 @@ from belljar.verify.probes import (
     exchanges,
     files,
     first,
+    homes,
     hostroutes,
     kernel,
+    limits,
     listeners,
     metadata,
+    modes,
+    mounted,
     neighbours,
     nextdoor,
     owners,
@@ -31,12 +36,13 @@ from belljar.verify.probes import (
     protocols,
     questions,
     seal,
+    sockets,
 )
 from belljar.verify.probes.kit import PROBES, Mark, Probe, Scene
 
 MODULES: Final = (
     first, controls, denials, questions, direct, hostroutes, metadata, claims, exchanges, listeners, neighbours,
-    protocols, seal, kernel, processes, files, owners,
+    protocols, seal, kernel, processes, modes, mounted, limits, homes, sockets, files, owners,
 )  # fmt: skip
 """The modules that register probes, in the order in which these are run."""
 
@@ -45,10 +51,11 @@ SECONDS: Final = 25
 
 
 def main() -> None:
-    """Do what we are told."""
+    """Say that we are there, and do what we are told."""
     descriptors = _open_descriptors()
+    print(json.dumps({"here": True}), flush=True)  # noqa: T201 - that is how it reports
     told: dict[str, Any] = json.loads(sys.stdin.readline())
-    scene = Scene(told["run"], told["outside"], told["neighbour"], told["sockets"], told["owners"], descriptors)
+    scene = Scene(**told["scene"], descriptors=descriptors)
     probes = [PROBES[name] for name in told["probes"]]
     if told["next_door"]:
         nextdoor.serve(lambda: _run(probes, scene))
@@ -58,15 +65,8 @@ def main() -> None:
 
 def orders(scene: Scene, probes: Sequence[Probe], *, next_door: bool = False) -> bytes:
     """Return the line that tells what to do."""
-    told = {
-        "run": scene.run,
-        "outside": scene.outside,
-        "neighbour": scene.neighbour,
-        "sockets": scene.sockets,
-        "owners": scene.owners,
-        "probes": [probe.id for probe in probes],
-        "next_door": next_door,
-    }
+    known = {part.name: getattr(scene, part.name) for part in fields(scene) if part.name != "descriptors"}
+    told = {"scene": known, "probes": [probe.id for probe in probes], "next_door": next_door}
     return json.dumps(told).encode() + b"\n"
 
 
