@@ -12,7 +12,7 @@ from statistics import median, quantiles
 from typing import NamedTuple, Self
 
 from belljar.gateway.hostfiles import Server
-from belljar.gateway.jar import Limits
+from belljar.gateway.limits import Limits
 from belljar.gateway.settings import Settings
 from belljar.gateway.workers.supervisor import Workers
 from belljar.policy import CompiledPolicy, Syntax, compile_policy, read_policy

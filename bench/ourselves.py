@@ -13,12 +13,13 @@ from pathlib import Path
 from belljar.gateway.audit import AuditLog, open_log
 from belljar.gateway.gateway import Gateway
 from belljar.gateway.hostfiles import Server
-from belljar.gateway.jar import Jar, Limits
+from belljar.gateway.limits import Limits
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop
 from belljar.gateway.metrics import Metrics
 from belljar.gateway.observing import Observer
 from belljar.gateway.resolver import Resolver
+from belljar.gateway.sandbox import SandboxState
 from belljar.linux.descriptors import receive_sockets
 from belljar.policy import CompiledPolicy, Syntax, compile_policy, read_policy
 from bench.origin import ANSWER, IDLE, STREAM
@@ -48,7 +49,7 @@ def main(channel: int, audit_log: str) -> None:
     resolver = Resolver(loop, [Server(ip_address(RESOLVER), 53)], hosts=_NO_FILE, resolv_conf=_NO_FILE)
     observer = Observer("bench", audit=AuditLog(open_log(audit_log)), metrics=Metrics())
     gateway = Gateway(loop, resolver)
-    gateway.open(Jar("bench", policy(), observer, Limits(dns_per_second=10**9)), listeners)
+    gateway.open(SandboxState("bench", policy(), observer, Limits(dns_per_second=10**9)), listeners)
     print("ready", flush=True)
     loop.run()
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from belljar.gateway.audit import AuditLog
-from belljar.gateway.jar import Jar
 from belljar.gateway.proxyurl import parse_proxy
+from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.settings import Exceptions, Settings
 from belljar.gateway.udpflow import ANSWERED_SECONDS, UNANSWERED_SECONDS
 from belljar.linux import nft
@@ -139,7 +139,7 @@ def datagrams(universe: Universe) -> set[tuple[str, int]]:
     return {(contact.address, contact.port) for contact in contacts if contact.protocol == "udp" and contact.port != 53}
 
 
-def reasons(jar: Jar) -> list[str]:
+def reasons(jar: SandboxState) -> list[str]:
     return [denial.reason for denial in jar.observer.denials()]
 
 
@@ -359,7 +359,7 @@ def test_what_an_upstream_proxy_cannot_carry_does_not_go_past_it(universe):
 
 
 @contextmanager
-def waiting_for_the_proxys_name(universe: Universe) -> Iterator[tuple[Bench, Sandbox, Jar, socket.socket]]:
+def waiting_for_the_proxys_name(universe: Universe) -> Iterator[tuple[Bench, Sandbox, SandboxState, socket.socket]]:
     """Have a flow to a name, with its addresses found and checked, wait for those of the upstream proxy."""
     universe.zone["proxy.test"] = at(manner=Manner.SILENT)
     settings = Settings(proxy=parse_proxy("http://proxy.test:3128"), exceptions=Exceptions(everything=True))

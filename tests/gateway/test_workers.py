@@ -18,7 +18,7 @@ from threading import Event
 import pytest
 
 from belljar.gateway.audit import open_log
-from belljar.gateway.jar import Limits
+from belljar.gateway.limits import Limits
 from belljar.gateway.settings import Settings
 from belljar.gateway.workers import keeper
 from belljar.gateway.workers.process import RefusedError, WorkerLostError

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from belljar.backends.local import bubblewrap, launching
-from belljar.gateway import carrying, jar
+from belljar.gateway import sandbox, tcpflow
 from belljar.gateway.dnsanswering import Answering
 from belljar.linux import mounts, nft, seccomp
 from belljar.linux.namespaces import NetworkNamespace
@@ -80,7 +80,7 @@ def host_network():
 
 
 def everything_granted():
-    replace(jar, "decide", lambda policy, flow: Verdict(Action.ALLOW, Reason.ALLOWED_BY_DEFAULT, "mode", flow))
+    replace(sandbox, "decide", lambda policy, flow: Verdict(Action.ALLOW, Reason.ALLOWED_BY_DEFAULT, "mode", flow))
 
 
 def dns_forwarded():
@@ -89,8 +89,8 @@ def dns_forwarded():
 
 
 def server_name_unchecked():
-    replace(carrying, "claimed_by", lambda flow, said: flow)
-    replace(carrying, "claimed_by_request", lambda flow, head: flow)
+    replace(tcpflow, "claimed_by", lambda flow, said: flow)
+    replace(tcpflow, "claimed_by_request", lambda flow, head: flow)
 
 
 def guard_off():

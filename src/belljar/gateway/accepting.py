@@ -9,8 +9,9 @@ import socket
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from belljar.gateway.jar import Jar, LimitError
+from belljar.gateway.limits import LimitError, Unfinished
 from belljar.gateway.loop import Cancelled, Loop, Task
+from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.streams import Stream, tune
 
 _OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ENOSPC)
@@ -19,14 +20,14 @@ _PAUSE_SECONDS: Final = 0.05
 Handler = Callable[[Stream], Coroutine[Any, Any, None]]
 
 
-async def accept_for_ever(loop: Loop, jar: Jar, listener: socket.socket, handle: Handler) -> None:
+async def accept_for_ever(loop: Loop, sandbox: SandboxState, listener: socket.socket, handle: Handler) -> None:
     """Start a handler for each connection; refuse at once what is beyond the sandbox's limits."""
     watch = loop.watch(listener)
     tune(listener)  # what it accepts will be like it
     while True:
         try:
             accepted, _peer = listener.accept()
-            _start(loop, jar, _stream(loop, accepted), handle)
+            _start(loop, sandbox, _stream(loop, accepted), handle)
             if loop.clock() >= loop.slice_ends:
                 await loop.give_way()
         except BlockingIOError:
@@ -35,7 +36,7 @@ async def accept_for_ever(loop: Loop, jar: Jar, listener: socket.socket, handle:
             continue
         except OSError as error:
             if error.errno in _OUT_OF_RESOURCES:
-                jar.observer.limit_reached("descriptors")
+                sandbox.observer.limit_reached("descriptors")
             await loop.sleep(_PAUSE_SECONDS)
 
 
@@ -48,20 +49,20 @@ def _stream(loop: Loop, accepted: socket.socket) -> Stream:
         raise
 
 
-def _start(loop: Loop, jar: Jar, client: Stream, handle: Handler) -> None:
-    if not jar.admit_connection():
+def _start(loop: Loop, sandbox: SandboxState, client: Stream, handle: Handler) -> None:
+    if not sandbox.admit_connection():
         client.reset()
         return
-    client.on_close = jar.connection_ended
-    client.kept = jar.unfinished()
+    client.on_close = sandbox.connection_ended
+    client.kept = Unfinished(sandbox)
     task = loop.spawn(handle(client))
-    jar.handlers.add(task)
-    task.when_done(lambda: _finish(jar, client, task))
+    sandbox.handlers.add(task)
+    task.when_done(lambda: _finish(sandbox, client, task))
 
 
-def _finish(jar: Jar, client: Stream, task: Task) -> None:
-    jar.handlers.discard(task)
+def _finish(sandbox: SandboxState, client: Stream, task: Task) -> None:
+    sandbox.handlers.discard(task)
     if task.error is not None:
         client.reset()
         if not isinstance(task.error, Cancelled | LimitError):
-            jar.observer.bug_found(task.error)
+            sandbox.observer.bug_found(task.error)

@@ -2,11 +2,11 @@
 
 from belljar.gateway.audit import keep_flushed
 from belljar.gateway.gateway import Gateway
-from belljar.gateway.jar import Jar
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop
 from belljar.gateway.observing import Observer
 from belljar.gateway.resolver import Resolver
+from belljar.gateway.sandbox import SandboxState
 from belljar.linux.processes import allow_most_descriptors
 from belljar.sandbox.network import Network
 
@@ -17,5 +17,5 @@ def serve(loop: Loop, network: Network, listeners: Listeners) -> Gateway:
     gateway = Gateway(loop, Resolver(loop, network.settings.resolvers), network.settings)
     if network.ledger.audit is not None:
         loop.spawn(keep_flushed(loop, network.ledger.audit))
-    gateway.open(Jar("local", network.policy, Observer("local", audit=network.ledger)), listeners)
+    gateway.open(SandboxState("local", network.policy, Observer("local", audit=network.ledger)), listeners)
     return gateway

@@ -18,7 +18,7 @@ from threading import Lock, Thread
 from typing import Any, Final, Literal, NamedTuple, Self
 
 from belljar.gateway.audit import AuditLog, keep_flushed
-from belljar.gateway.jar import Limits
+from belljar.gateway.limits import Limits
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop, Task, log_bug
 from belljar.gateway.metrics import merge
