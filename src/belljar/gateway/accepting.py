@@ -7,6 +7,7 @@ is reset.
 import errno
 import socket
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Final
 
 from belljar.gateway.limits import LimitError, Unfinished
@@ -22,12 +23,11 @@ Handler = Callable[[Stream], Coroutine[Any, Any, None]]
 
 async def accept_for_ever(loop: Loop, sandbox: SandboxState, listener: socket.socket, handle: Handler) -> None:
     """Start a handler for each connection; refuse at once what is beyond the sandbox's limits."""
-    watch = loop.watch(listener)
+    watch, family = loop.watch(listener), int(listener.family)
     tune(listener)  # what it accepts will be like it
     while True:
         try:
-            accepted, _peer = listener.accept()
-            _start(loop, sandbox, _stream(loop, accepted), handle)
+            _start(loop, sandbox, _accept(loop, listener, family), handle)
             if loop.clock() >= loop.slice_ends:
                 await loop.give_way()
         except BlockingIOError:
@@ -40,7 +40,10 @@ async def accept_for_ever(loop: Loop, sandbox: SandboxState, listener: socket.so
             await loop.sleep(_PAUSE_SECONDS)
 
 
-def _stream(loop: Loop, accepted: socket.socket) -> Stream:
+def _accept(loop: Loop, listener: socket.socket, family: int) -> Stream:
+    # Not `accept`, which asks for the listener's family and type anew, and makes members of enumerations of both.
+    descriptor, _peer = listener._accept()  # type: ignore[attr-defined]  # noqa: SLF001
+    accepted = socket.socket(family, socket.SOCK_STREAM, 0, descriptor)
     try:
         accepted.setblocking(False)  # noqa: FBT003 - the standard library's interface
         return Stream(loop, accepted)
@@ -57,7 +60,7 @@ def _start(loop: Loop, sandbox: SandboxState, client: Stream, handle: Handler) -
     client.kept = Unfinished(sandbox)
     task = loop.spawn(handle(client))
     sandbox.handlers.add(task)
-    task.when_done(lambda: _finish(sandbox, client, task))
+    task.when_done(partial(_finish, sandbox, client, task))
 
 
 def _finish(sandbox: SandboxState, client: Stream, task: Task) -> None:

@@ -19,7 +19,7 @@ from belljar.gateway.turns import Owner
 from belljar.gateway.virtual import VirtualNames
 from belljar.gateway.wildcards import WildcardBudget
 from belljar.names import Host
-from belljar.policy import CompiledPolicy, Flow, Protocol, Verdict, decide, to_address, to_name
+from belljar.policy import CompiledPolicy, Flow, Protocol, Verdict, decide, to_address
 
 if TYPE_CHECKING:  # they are made for a sandbox, and know it
     from belljar.gateway.budget import Share
@@ -76,9 +76,9 @@ class SandboxState(Usage):
     def flow_to(self, host: Host, port: int, protocol: Protocol = Protocol.TCP) -> Flow:
         """Return the flow to what a client asks for: a virtual address means the name it was handed out for."""
         if isinstance(host, str):
-            return to_name(host, port, protocol)
+            return Flow(host, port, protocol)
         name = self.names.name_of(host)
-        return to_name(name, port, protocol) if name is not None else to_address(host, port, protocol)
+        return Flow(name, port, protocol) if name is not None else to_address(host, port, protocol)
 
     def decide(self, flow: Flow) -> Verdict:
         """Decide a flow by the policy of this moment."""

@@ -13,6 +13,7 @@ From the first "yes" on, the flow is among the sandbox's live flows (`flows`), a
 time: by its addresses, too, as soon as they are known, and so before the first of them is dialled.
 """
 
+from functools import partial
 from typing import Final
 
 from belljar.gateway.claims import claimed_by, claimed_by_request, unreadable
@@ -46,14 +47,29 @@ class TcpFlow(LiveFlow):
         self._told_client = False
         """Whether the client has been told that it is connected."""
         super().__init__(sandbox, verdict)
-        client.watch.on_error = self._close
+        client.watch.on_error = partial(self.end, "closed")
 
     async def carry(self, said: FirstBytes | None = None) -> None:
         """Take the flow to its end. `said` is what the client has said already, if it was asked."""
         self._said = said
         try:
             try:
-                await self._connect_and_join()
+                relay = await self._connect()
+                if said is not None:
+                    unpassed = said.received
+                else:
+                    said, unpassed = await self._listen(relay)
+                    self._said = said
+                self.decide_again(claimed_by(self.flow, said))
+                self.tell_allowed()
+                if isinstance(said, TlsClient):
+                    await self._run_tls(relay, said, unpassed)
+                elif isinstance(said, HttpClient):
+                    del unpassed  # the connection may be a long one
+                    await self._run_http(relay, said)
+                else:
+                    await _pass_on(relay, unpassed)
+                    self._join(relay, said)
             except DeniedError as denied:
                 self.tell_denied(denied.verdict)
                 await self._turn_away(denied.verdict, "denied")
@@ -65,9 +81,9 @@ class TcpFlow(LiveFlow):
             self.end("failed")
             raise
 
-    async def _connect_and_join(self) -> None:
-        """Connect, look and join. Raises DeniedError and OSError."""
-        sandbox, said = self.sandbox, self._said
+    async def _connect(self) -> Relay:
+        """Connect to the destination, and tell a client so that waits to hear it. Raises DeniedError and OSError."""
+        sandbox = self.sandbox
         sandbox.admit_dial()
         try:
             with sandbox.loop.timeout(sandbox.limits.dial_seconds):
@@ -75,25 +91,11 @@ class TcpFlow(LiveFlow):
         finally:
             sandbox.dial_ended()
         relay = self._relay = Relay(sandbox.loop, sandbox.pipes, self._client, upstream)
-        relay.on_end = self._close
+        relay.on_end = partial(self.end, "closed")
         if self._front.connected:
             await self._client.write(self._front.connected)
             self._told_client = True
-        if said is not None:
-            unpassed = said.received
-        else:
-            said, unpassed = await self._listen(relay)
-            self._said = said
-        self.decide_again(claimed_by(self.flow, said))
-        self.tell_allowed()
-        if isinstance(said, TlsClient):
-            await self._run_tls(relay, said, unpassed)
-        elif isinstance(said, HttpClient):
-            del unpassed  # the connection may be a long one
-            await self._run_http(relay, said)
-        else:
-            await _pass_on(relay, unpassed)
-            self._join(relay, said)
+        return relay
 
     async def _listen(self, relay: Relay) -> tuple[FirstBytes, bytes]:
         """Read what the client says first, and pass on what may be before it is complete; return what may not."""
@@ -181,9 +183,6 @@ class TcpFlow(LiveFlow):
     def _is_in_the_middle(self, relay: Relay) -> bool:
         """Tell whether the client has a part of what the server says, so that nothing can be put in its place."""
         return relay.down.bytes > 0 if self._http is None else self._http.is_answering
-
-    def _close(self) -> None:
-        self.end("closed")
 
     def _release(self, how: Ending) -> None:
         relay = self._relay
