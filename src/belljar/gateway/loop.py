@@ -394,7 +394,8 @@ class Loop:
         """Do what the owner has to do whose turn it is, until its slice is over."""
         owner = self._line.popleft()
         if owner.credit <= 0:
-            owner.credit += SLICE
+            # Rounds in which nobody else has a turn take no time: they are paid for at once.
+            owner.credit = owner.credit + SLICE if self._line else owner.credit % SLICE or SLICE
             if owner.credit <= 0:  # it still has to pay for earlier turns
                 self._line.append(owner)
                 return
