@@ -464,6 +464,25 @@ def test_a_change_of_policy_cuts_what_it_denies_and_nothing_else(bench, universe
         assert datagrams(universe) == {(PUBLIC, ECHO)}
 
 
+def test_a_bug_in_what_is_told_of_a_denial_does_not_save_the_flow(bench, universe, monkeypatch):
+    with (
+        bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, jar),
+        client(sandbox, EVIL) as evil,
+        client(sandbox, PUBLIC) as good,
+    ):
+        assert exchange(evil) == exchange(good) == b"hello"
+        with monkeypatch.context() as patch:
+            patch.setattr(jar.observer, "flow_denied", lambda _: 1 // 0)
+            assert bench.serving.do(lambda: bench.serving.gateway.change_policy(jar.id, policy(DENYING, 2))) == 1
+            with pytest.raises(ConnectionRefusedError):
+                evil.recv(9)
+        universe.forget()
+        assert_refused(evil)
+        assert exchange(good)
+        assert datagrams(universe) == {(PUBLIC, ECHO)}
+        assert bench.serving.count(jar, "belljar_bugs_total") == 1
+
+
 def test_a_flow_that_waits_for_its_name_is_cut_as_well(bench, universe):
     with (
         bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, jar),

@@ -44,7 +44,7 @@ class Change:
 
 
 @dataclass(slots=True, eq=False)
-class Kept:
+class SupervisedSandbox:
     """A sandbox that is to be served."""
 
     id: str
