@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
+from bench.calls import bench_calls
 from bench.commands import bench_commands
 from bench.containers import bench_containers
 from bench.decisions import bench_decisions, bench_loading
@@ -76,6 +77,7 @@ def run(sections: tuple[str, ...], effort: Effort) -> None:
         bench_commands()
     if "gateway" in sections:
         bench_gateway(effort)
+        bench_calls(effort)
     if "dns" in sections:
         bench_dns(effort)
     if "fairness" in sections:

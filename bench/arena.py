@@ -94,10 +94,10 @@ class Arena:
         """Return the absence of a system."""
         return System("Direct", "nothing in between", self._universe.gateway, lambda _: PUBLIC, ORIGIN_PORT)
 
-    def belljar(self) -> System:
-        """Start Belljar's gateway, and serve a sandbox."""
+    def belljar(self, profile: Path | None = None) -> System:
+        """Start Belljar's gateway, and serve a sandbox; with a file for it, what is called is counted until the end."""
         sandbox = self._stack.enter_context(self._universe.sandbox())
-        process = self._serve("Belljar", sandbox.listeners)
+        process = self._serve("Belljar", sandbox.listeners, profile)
         does = "transparent: policy, own resolution, server name in the ClientHello checked, audit and metrics on"
         return System("Belljar", does, sandbox, lambda name: sandbox.look_up(name)[0], ORIGIN_PORT, pid=process.pid)
 
@@ -142,11 +142,13 @@ class Arena:
                 raise MissingError(f"does not hold {work.clients} connections: {_complaint(holder.communicate()[1])}")
             yield
 
-    def _serve(self, name: str, listeners: Listeners) -> "subprocess.Popen[bytes]":
+    def _serve(self, name: str, listeners: Listeners, profile: Path | None = None) -> "subprocess.Popen[bytes]":
         """Have Belljar's gateway answer at the doors of a sandbox."""
         ours, theirs = socket.socketpair()
         with ours, theirs:
             command = [sys.executable, "-m", "bench.ourselves", str(theirs.fileno()), f"{self._directory}/{name}.log"]
+            if profile is not None:
+                command.append(str(profile))
             process = self._start(name, self._universe.gateway, GATEWAY_CPU, command, inherited=theirs.fileno())
             send_sockets(ours, listeners.groups())
         self._await_word(name, process)

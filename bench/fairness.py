@@ -12,7 +12,7 @@ from statistics import median, quantiles
 from typing import NamedTuple, Self
 
 from belljar.gateway.hostfiles import Server
-from belljar.gateway.jar import Limits
+from belljar.gateway.limits import Limits
 from belljar.gateway.settings import Settings
 from belljar.gateway.workers.supervisor import Workers
 from belljar.policy import CompiledPolicy, Syntax, compile_policy, read_policy
@@ -115,7 +115,7 @@ class _Neighbours:
         universe = self._arena.universe
         settings = Settings(resolvers=(Server(ip_address(addresses.RESOLVER), 53),))
         self._workers = universe.gateway.call(lambda: Workers(1, settings))
-        self._neighbour = self._open(_NEIGHBOUR, _GRANTS, udp=False)
+        self._neighbour = self._open(_NEIGHBOUR, _GRANTS)
         (worker,) = self._workers.pids()
         assert worker is not None
         os.sched_setaffinity(worker, {GATEWAY_CPU})
@@ -127,8 +127,8 @@ class _Neighbours:
         self._workers.shut_down()
         self._neighbour.close()
 
-    def _open(self, name: str, policy: str, *, udp: bool) -> Sandbox:
-        sandbox = self._arena.universe.sandbox(udp=udp)
+    def _open(self, name: str, policy: str) -> Sandbox:
+        sandbox = self._arena.universe.sandbox()
         limits = Limits(dns_per_second=10**9) if name == _NEIGHBOUR else None
         self._workers.open(name, self._policy(policy), sandbox.listeners, limits)
         return sandbox
@@ -143,7 +143,7 @@ class _Neighbours:
     def greedy(self, kind: str, hog: Hog) -> Iterator[None]:
         """Have a hog at work for the length of a block."""
         has_udp = kind == "datagrams"
-        sandbox = self._open(_HOG, _ALLOW_ALL if has_udp else _GRANTS, udp=has_udp)
+        sandbox = self._open(_HOG, _ALLOW_ALL if has_udp else _GRANTS)
         address = sandbox.look_up(hog.target)[0] if hog.target.endswith(".test") else hog.target
         # What is measured is the gateway: on the core that both share, the hog leaves the neighbour's client alone.
         before = ["nice", "-n", "19", *on_cpu(LOAD_CPU)]

@@ -3,7 +3,7 @@
 import re
 from dataclasses import asdict
 
-from belljar.gateway.jar import Limits
+from belljar.gateway.limits import Limits
 from tests.docs.test_docs import section
 
 

@@ -14,9 +14,10 @@ import dns.rdatatype
 
 from belljar.gateway.audit import AuditLog
 from belljar.gateway.dnsservice import DnsService, Forward
-from belljar.gateway.jar import Jar, Limits
+from belljar.gateway.limits import Limits
 from belljar.gateway.metrics import Metrics
 from belljar.gateway.observing import Observer
+from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.turns import Owner
 from belljar.gateway.wildcards import WildcardBudget
 from belljar.policy import CompiledPolicy
@@ -35,7 +36,7 @@ class Service:
         self._log, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._audit = AuditLog(writer, clock=self.driver.clock)
         observer = Observer("jar", audit=self._audit, metrics=self.metrics, clock=self.driver.clock)
-        self.jar = Jar("jar", policy, observer, Limits(**limits))
+        self.jar = SandboxState("jar", policy, observer, Limits(**limits))
         self.udp = {family: _bound(family, socket.SOCK_DGRAM) for family in (socket.AF_INET, socket.AF_INET6)}
         self.tcp = {family: _bound(family, socket.SOCK_STREAM) for family in (socket.AF_INET, socket.AF_INET6)}
         self.service = DnsService(

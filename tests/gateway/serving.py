@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 from belljar.gateway.audit import AuditLog
 from belljar.gateway.gateway import Gateway
 from belljar.gateway.hostfiles import Server
-from belljar.gateway.jar import Jar, Limits
+from belljar.gateway.limits import Limits
 from belljar.gateway.loop import Loop
 from belljar.gateway.metrics import Metrics
 from belljar.gateway.observing import Observer
 from belljar.gateway.resolver import Resolver
+from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.settings import DEFAULTS, Settings
 from belljar.policy import CompiledPolicy, Syntax, compile_policy, read_policy
 from tests.universe import Universe, addresses
@@ -80,12 +81,12 @@ class Serving:
         return done.result(PATIENCE)
 
     @contextmanager
-    def sandbox(self, text: str, *, udp: bool = False, **limits: Any) -> Iterator[tuple[Sandbox, Jar]]:
+    def sandbox(self, text: str, **limits: Any) -> Iterator[tuple[Sandbox, SandboxState]]:
         """Make a sandbox with a policy, and serve it."""
         self._count += 1
-        sandbox = self.universe.sandbox(udp=udp)
+        sandbox = self.universe.sandbox()
         name = f"s{self._count}"
-        jar = Jar(name, policy(text), Observer(name, audit=self.audit, metrics=self.metrics), Limits(**limits))
+        jar = SandboxState(name, policy(text), Observer(name, audit=self.audit, metrics=self.metrics), Limits(**limits))
         self.do(lambda: self.gateway.open(jar, sandbox.listeners))
         try:
             yield sandbox, jar
@@ -95,17 +96,17 @@ class Serving:
             assert closed.wait(PATIENCE)
             sandbox.close()
 
-    def count(self, jar: Jar, metric: str, **labels: str) -> int:
+    def count(self, jar: SandboxState, metric: str, **labels: str) -> int:
         """Return a number of a sandbox, as Prometheus reads it."""
         shown = ",".join(f'{label}="{value}"' for label, value in {"sandbox": jar.id, **labels}.items())
         lines = self.do(self.metrics.render).splitlines()
         return sum(int(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{metric}{{{shown}}} "))
 
-    def change_policy(self, jar: Jar, text: str) -> int:
+    def change_policy(self, jar: SandboxState, text: str) -> int:
         """Put a new policy in force; return how many flows it cut."""
         return self.do(lambda: self.gateway.change_policy(jar.id, policy(text, jar.generation + 1)))
 
-    def wait_until_idle(self, jar: Jar) -> None:
+    def wait_until_idle(self, jar: SandboxState) -> None:
         """Wait until nothing is left of any connection of a sandbox."""
         eventually(
             lambda: self.do(lambda: (jar.connections, jar.handshakes, len(jar.flows), len(jar.handlers))) == NONE

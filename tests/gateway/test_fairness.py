@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import dns.rcode
 import pytest
 
-from belljar.gateway.jar import Jar
+from belljar.gateway.sandbox import SandboxState
 from tests.gateway.serving import Serving, eventually
 from tests.universe import Sandbox, addresses
 from tests.universe.clients import fetch
@@ -38,7 +38,7 @@ HOGS = {
 def test_a_neighbour_is_served_whatever_a_sandbox_does(serving, universe, kind):
     host, port, said = HOGS[kind]
     with (
-        serving.sandbox(ALLOW_ALL if kind == "datagrams" else POLICY, udp=kind == "datagrams") as (greedy, jar),
+        serving.sandbox(ALLOW_ALL if kind == "datagrams" else POLICY) as (greedy, jar),
         serving.sandbox(POLICY) as (neighbour, neighbours_jar),
         neighbour.connect("plain.test", addresses.ECHO) as to_be_cut,
     ):
@@ -58,7 +58,7 @@ def test_a_neighbour_is_served_whatever_a_sandbox_does(serving, universe, kind):
         assert cpu_seconds(serving, neighbours_jar) < cpu_seconds(serving, jar)
 
 
-def cpu_seconds(serving: Serving, jar: Jar) -> float:
+def cpu_seconds(serving: Serving, jar: SandboxState) -> float:
     """Return what a sandbox has cost, as Prometheus reads it."""
     wanted = f'belljar_cpu_seconds_total{{sandbox="{jar.id}"}} '
     lines = serving.do(serving.metrics.render).splitlines()

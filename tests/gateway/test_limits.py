@@ -307,7 +307,7 @@ class TestMisfortunes:
 
         with serving.sandbox(POLICY) as (sandbox, jar):
             with monkeypatch.context() as patch:
-                patch.setattr("belljar.gateway.carrying.claimed_by", broken)
+                patch.setattr("belljar.gateway.tcpflow.claimed_by", broken)
                 with sandbox.connect("plain.test", addresses.ECHO) as unlucky:
                     unlucky.sendall(b"hello\n")
                     assert is_reset(unlucky)

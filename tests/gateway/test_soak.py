@@ -14,7 +14,7 @@ from threading import Event
 
 import pytest
 
-from belljar.gateway.jar import Jar
+from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.settings import Settings
 from belljar.gateway.workers.supervisor import Workers
 from tests.gateway.connections import reset
@@ -158,7 +158,7 @@ def test_ten_thousand_connections_leave_nothing_behind(serving, universe):
         assert sum(ways) == CONNECTIONS + 100
 
 
-def held(serving: Serving, jar: Jar) -> tuple[int, ...]:
+def held(serving: Serving, jar: SandboxState) -> tuple[int, ...]:
     """Count what is held, but for the pipes that wait for their next use.
 
     Of the descriptors, some belong to hosts of the universe that are still hanging up on an earlier test's clients.
@@ -166,7 +166,7 @@ def held(serving: Serving, jar: Jar) -> tuple[int, ...]:
     loop = serving.loop
 
     def count_it() -> tuple[int, ...]:
-        in_pipes = 2 * len(serving.gateway._served[jar.id].door.pipes._free)
+        in_pipes = 2 * len(serving.gateway._sandboxes[jar.id].pipes._free)
         return (
             open_descriptors() - in_pipes,
             len(loop._watches),

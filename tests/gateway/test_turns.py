@@ -67,6 +67,13 @@ class TestShares:
             driver.loop.turn()
         assert hog.calls == pytest.approx(500, rel=0.01)
 
+    def test_who_is_alone_has_its_next_turn_whatever_it_owes(self, driver):
+        owner, done = Owner(), []
+        owner.credit = -50.5 * SLICE
+        driver.loop.call_soon_for(owner, lambda: done.append("next"))
+        assert turns_until(driver, lambda: done) == 1
+        assert owner.credit == pytest.approx(0.5 * SLICE)
+
     def test_time_is_shared_evenly_whatever_the_steps_take(self, driver, busy):
         """Steps that are longer than a slice are paid for later."""
         owners = [busy(seconds) for seconds in (STEP, 3 * STEP, 25 * STEP, 170 * STEP)]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from belljar.gateway.audit import AuditLog
-from belljar.gateway.jar import Jar
 from belljar.gateway.proxyurl import parse_proxy
+from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.settings import Exceptions, Settings
 from belljar.gateway.udpflow import ANSWERED_SECONDS, UNANSWERED_SECONDS
 from belljar.linux import nft
@@ -139,7 +139,7 @@ def datagrams(universe: Universe) -> set[tuple[str, int]]:
     return {(contact.address, contact.port) for contact in contacts if contact.protocol == "udp" and contact.port != 53}
 
 
-def reasons(jar: Jar) -> list[str]:
+def reasons(jar: SandboxState) -> list[str]:
     return [denial.reason for denial in jar.observer.denials()]
 
 
@@ -150,7 +150,7 @@ def reasons(jar: Jar) -> list[str]:
 @pytest.mark.parametrize("port", [ECHO, HTTPS])
 def test_an_answer_comes_from_the_address_that_was_asked(bench, address, port):
     family = INET6 if ":" in address else INET
-    with bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, _), sandbox.make_socket(family, DATAGRAM) as made:
+    with bench.sandbox(ALLOW_ALL) as (sandbox, _), sandbox.make_socket(family, DATAGRAM) as made:
         for data in (b"one", b"", b"three"):
             made.sendto(data, (address, port))
             answer, source = made.recvfrom(65536)
@@ -161,14 +161,14 @@ def test_an_answer_comes_from_the_address_that_was_asked(bench, address, port):
 @pytest.mark.parametrize("kind", ["A", "AAAA"])
 def test_a_name_leads_to_what_the_gateway_has_resolved_it_to(bench, universe, name, kind, arrives_at):
     """Whichever family the client chose: each name has virtual addresses of both."""
-    with bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, _):
+    with bench.sandbox(ALLOW_ALL) as (sandbox, _):
         [virtual] = [text for text in sandbox.look_up(name) if (":" in text) == (kind == "AAAA")]
         assert echoes(sandbox, virtual, HTTPS)
     assert datagrams(universe) == {(address, HTTPS) for address in arrives_at}
 
 
 def test_a_name_with_addresses_of_both_families_leads_to_that_of_the_clients(bench, universe):
-    with bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, _):
+    with bench.sandbox(ALLOW_ALL) as (sandbox, _):
         four, six = sandbox.look_up("plain.test")
         assert echoes(sandbox, four)
         assert datagrams(universe) == {(PUBLIC, ECHO)}
@@ -180,12 +180,12 @@ def test_a_name_with_addresses_of_both_families_leads_to_that_of_the_clients(ben
 @pytest.mark.parametrize("address", [PUBLIC, PUBLIC_V6])
 def test_datagrams_of_every_size_get_through_and_back(bench, address, size):
     data = os.urandom(size)
-    with bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, _), client(sandbox, address) as made:
+    with bench.sandbox(ALLOW_ALL) as (sandbox, _), client(sandbox, address) as made:
         assert exchange(made, data) == data
 
 
 def test_many_clients_and_destinations_are_kept_apart(bench):
-    with bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, jar), ExitStack() as stack:
+    with bench.sandbox(ALLOW_ALL) as (sandbox, jar), ExitStack() as stack:
         places = [f"203.0.113.{number}" for number in range(1, 30)] + [
             f"2001:db8::{number:x}" for number in range(1, 30)
         ]
@@ -198,7 +198,7 @@ def test_many_clients_and_destinations_are_kept_apart(bench):
 
 def test_one_socket_may_speak_with_many(bench):
     places = [f"203.0.113.{number}" for number in range(1, 30)]
-    with bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, _), sandbox.make_socket(INET, DATAGRAM) as made:
+    with bench.sandbox(ALLOW_ALL) as (sandbox, _), sandbox.make_socket(INET, DATAGRAM) as made:
         for place in places:
             made.sendto(place.encode(), (place, ECHO))
         answers = [made.recvfrom(99) for _ in places]
@@ -206,7 +206,7 @@ def test_one_socket_may_speak_with_many(bench):
 
 
 def test_an_agents_own_server_on_the_same_port_is_not_in_the_way(bench):
-    with bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, _), sandbox.make_socket(INET, DATAGRAM) as server:
+    with bench.sandbox(ALLOW_ALL) as (sandbox, _), sandbox.make_socket(INET, DATAGRAM) as server:
         server.bind(("0.0.0.0", ECHO))
         assert echoes(sandbox, PUBLIC)
         server.sendto(b"from the port itself", (PUBLIC, ECHO))
@@ -214,7 +214,7 @@ def test_an_agents_own_server_on_the_same_port_is_not_in_the_way(bench):
 
 
 def test_answers_are_taken_from_the_asked_address_and_port_alone(bench, universe):
-    with bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, _), ExitStack() as stack:
+    with bench.sandbox(ALLOW_ALL) as (sandbox, _), ExitStack() as stack:
         server, same_address, same_port = (
             stack.enter_context(outside(universe, address, port))
             for address, port in ((PUBLIC, 7777), (PUBLIC, 7778), (OTHER_PUBLIC, 7777))
@@ -259,7 +259,7 @@ DENIED = [
 
 @pytest.mark.parametrize(("address", "port", "reason"), DENIED)
 def test_a_denied_address_is_refused_at_once(bench, universe, address, port, reason):
-    with bench.sandbox(DENYING, udp=True) as (sandbox, jar):
+    with bench.sandbox(DENYING) as (sandbox, jar):
         assert_closed(sandbox, address, port)
         assert echoes(sandbox, OTHER_PUBLIC)
         assert reasons(jar) == [reason]
@@ -281,7 +281,7 @@ def test_a_denied_address_is_refused_at_once(bench, universe, address, port, rea
 )
 @pytest.mark.parametrize("kind", ["A", "AAAA"])
 def test_a_name_that_leads_where_none_should_is_refused_at_once(bench, universe, name, reason, kind):
-    with bench.sandbox(DENYING, udp=True) as (sandbox, jar):
+    with bench.sandbox(DENYING) as (sandbox, jar):
         [virtual] = [text for text in sandbox.look_up(name) if (":" in text) == (kind == "AAAA")]
         assert_closed(sandbox, virtual)
         assert echoes(sandbox, OTHER_PUBLIC)
@@ -292,7 +292,7 @@ def test_a_name_that_leads_where_none_should_is_refused_at_once(bench, universe,
 
 @pytest.mark.parametrize("address", ["224.0.0.251", "255.255.255.255"])
 def test_nothing_is_sent_to_everybody(bench, universe, address):
-    with bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, _), sandbox.make_socket(INET, DATAGRAM) as made:
+    with bench.sandbox(ALLOW_ALL) as (sandbox, _), sandbox.make_socket(INET, DATAGRAM) as made:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
         made.sendto(b"anybody?", (address, 5353))
         assert echoes(sandbox, PUBLIC)
@@ -300,7 +300,7 @@ def test_nothing_is_sent_to_everybody(bench, universe, address):
 
 
 def test_the_services_of_the_host_are_not_reached_over_udp(bench, universe):
-    with bench.sandbox(f"{ALLOW_ALL}\nhost_ports: [{ECHO}]", udp=True) as (sandbox, jar):
+    with bench.sandbox(f"{ALLOW_ALL}\nhost_ports: [{ECHO}]") as (sandbox, jar):
         host = sandbox.look_up("host.belljar.internal")[0]
         assert_closed(sandbox, host)
         with sandbox.connect(host, ECHO) as control:
@@ -312,7 +312,7 @@ def test_the_services_of_the_host_are_not_reached_over_udp(bench, universe):
 
 def test_a_name_that_changes_is_checked_whenever_it_is_resolved(bench, universe):
     """Public at the first question, private at the second, and nothing is remembered in between."""
-    with bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, _):
+    with bench.sandbox(ALLOW_ALL) as (sandbox, _):
         virtual = sandbox.look_up("rebinding.test")[0]
         assert echoes(sandbox, virtual)
         assert_closed(sandbox, virtual)
@@ -320,7 +320,7 @@ def test_a_name_that_changes_is_checked_whenever_it_is_resolved(bench, universe)
 
 
 def test_a_denial_is_told_once_in_a_while_however_many_datagrams_it_takes(bench):
-    with bench.sandbox(DENYING, udp=True) as (sandbox, jar), client(sandbox, EVIL) as made:
+    with bench.sandbox(DENYING) as (sandbox, jar), client(sandbox, EVIL) as made:
         for _ in range(20):
             assert_refused(made)
         assert reasons(jar) == ["denied_cidr"]
@@ -333,7 +333,7 @@ def test_a_denial_is_told_once_in_a_while_however_many_datagrams_it_takes(bench)
 
 
 def test_what_nobody_takes_outside_is_refused_inside(bench):
-    with bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, _), client(sandbox, PUBLIC, CLOSED) as made:
+    with bench.sandbox(ALLOW_ALL) as (sandbox, _), client(sandbox, PUBLIC, CLOSED) as made:
         for _ in range(3):
             assert_refused(made)
         assert echoes(sandbox, PUBLIC)
@@ -344,7 +344,7 @@ def test_what_nobody_takes_outside_is_refused_inside(bench):
 
 
 def test_a_name_that_does_not_exist_is_refused_at_once(bench):
-    with bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, jar):
+    with bench.sandbox(ALLOW_ALL) as (sandbox, jar):
         assert_closed(sandbox, sandbox.look_up("nowhere.test")[0])
         assert not jar.flows
         assert [(line["event"], line["how"]) for line in bench.log()] == [("flow.closed", "failed")]
@@ -352,20 +352,20 @@ def test_a_name_that_does_not_exist_is_refused_at_once(bench):
 
 def test_what_an_upstream_proxy_cannot_carry_does_not_go_past_it(universe):
     settings = Settings(proxy=parse_proxy(f"http://{OTHER_PUBLIC}:3128"))
-    with at_work(universe, settings) as bench, bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, _):
+    with at_work(universe, settings) as bench, bench.sandbox(ALLOW_ALL) as (sandbox, _):
         assert_closed(sandbox, PUBLIC)
         assert_closed(sandbox, sandbox.look_up("plain.test")[0])
     assert datagrams(universe) == set()
 
 
 @contextmanager
-def waiting_for_the_proxys_name(universe: Universe) -> Iterator[tuple[Bench, Sandbox, Jar, socket.socket]]:
+def waiting_for_the_proxys_name(universe: Universe) -> Iterator[tuple[Bench, Sandbox, SandboxState, socket.socket]]:
     """Have a flow to a name, with its addresses found and checked, wait for those of the upstream proxy."""
     universe.zone["proxy.test"] = at(manner=Manner.SILENT)
     settings = Settings(proxy=parse_proxy("http://proxy.test:3128"), exceptions=Exceptions(everything=True))
     with (
         at_work(universe, settings) as bench,
-        bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, jar),
+        bench.sandbox(ALLOW_ALL) as (sandbox, jar),
         client(sandbox, sandbox.look_up("v4.test")[0]) as made,
     ):
         made.send(b"a secret")
@@ -412,20 +412,17 @@ def test_an_address_that_becomes_the_hosts_while_the_upstream_proxy_is_looked_fo
 
 
 @pytest.mark.parametrize("address", [PUBLIC, PUBLIC_V6])
-def test_in_block_all_udp_is_refused_by_the_sandboxs_own_rules(bench, universe, address):
+def test_in_block_all_udp_is_refused_and_told(bench, universe, address):
     """A QUIC client falls back to TCP at once; no grant of a name, a range or a port opens UDP."""
-    with bench.sandbox(BLOCK_ALL) as (sandbox, _), client(sandbox, address, HTTPS) as made:
-        with pytest.raises(PermissionError):
-            made.send(b"a QUIC client's first packet")
-        with pytest.raises(ConnectionRefusedError):
-            made.recv(9)
-        assert sandbox.call(nft.refused) == nft.Refused(udp=1, other=0)
+    with bench.sandbox(BLOCK_ALL) as (sandbox, jar), client(sandbox, address, HTTPS) as made:
+        assert_refused(made)
+        assert reasons(jar) == ["udp_blocked"]
     assert universe.wire.contacts() == set()
 
 
 @pytest.mark.parametrize("address", [PUBLIC, PUBLIC_V6])
 def test_a_policy_that_becomes_block_all_refuses_udp_at_the_gateway(bench, universe, address):
-    with bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, jar), client(sandbox, address) as made:
+    with bench.sandbox(ALLOW_ALL) as (sandbox, jar), client(sandbox, address) as made:
         assert exchange(made)
         assert bench.serving.do(lambda: bench.serving.gateway.change_policy(jar.id, policy(BLOCK_ALL, 2))) == 1
         universe.forget()
@@ -440,7 +437,7 @@ def test_a_policy_that_becomes_block_all_refuses_udp_at_the_gateway(bench, unive
 
 def test_a_change_of_policy_cuts_what_it_denies_and_nothing_else(bench, universe):
     with (
-        bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, jar),
+        bench.sandbox(ALLOW_ALL) as (sandbox, jar),
         client(sandbox, EVIL) as evil,
         client(sandbox, sandbox.look_up("evil.test")[0]) as evil_by_name,
         client(sandbox, PUBLIC) as good,
@@ -448,8 +445,9 @@ def test_a_change_of_policy_cuts_what_it_denies_and_nothing_else(bench, universe
         assert exchange(evil) == exchange(evil_by_name) == exchange(good) == b"hello"
         bench.log()
         assert bench.serving.do(lambda: bench.serving.gateway.change_policy(jar.id, policy(DENYING, 2))) == 2
-        eventually(lambda: len(jar.flows) == 1)
-        lines = bench.log()
+        lines: list[dict[str, Any]] = []
+        eventually(lambda: lines.extend(bench.log()) or len(lines) == 4)
+        assert len(jar.flows) == 1
         assert {line["name"] for line in lines} == {None, "evil.test"}
         assert [(line["event"], line.get("how")) for line in lines] == [
             ("flow.denied", None),
@@ -464,9 +462,28 @@ def test_a_change_of_policy_cuts_what_it_denies_and_nothing_else(bench, universe
         assert datagrams(universe) == {(PUBLIC, ECHO)}
 
 
+def test_a_bug_in_what_is_told_of_a_denial_does_not_save_the_flow(bench, universe, monkeypatch):
+    with (
+        bench.sandbox(ALLOW_ALL) as (sandbox, jar),
+        client(sandbox, EVIL) as evil,
+        client(sandbox, PUBLIC) as good,
+    ):
+        assert exchange(evil) == exchange(good) == b"hello"
+        with monkeypatch.context() as patch:
+            patch.setattr(jar.observer, "flow_denied", lambda _: 1 // 0)
+            assert bench.serving.do(lambda: bench.serving.gateway.change_policy(jar.id, policy(DENYING, 2))) == 1
+            with pytest.raises(ConnectionRefusedError):
+                evil.recv(9)
+        universe.forget()
+        assert_refused(evil)
+        assert exchange(good)
+        assert datagrams(universe) == {(PUBLIC, ECHO)}
+        assert bench.serving.count(jar, "belljar_bugs_total") == 1
+
+
 def test_a_flow_that_waits_for_its_name_is_cut_as_well(bench, universe):
     with (
-        bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, jar),
+        bench.sandbox(ALLOW_ALL) as (sandbox, jar),
         client(sandbox, sandbox.look_up("silent.test")[0]) as made,
     ):
         made.send(b"wait for it")
@@ -482,7 +499,7 @@ def test_a_flow_that_waits_for_its_name_is_cut_as_well(bench, universe):
 
 def test_a_datagram_from_a_made_up_source_does_not_go_round_and_round(bench, universe):
     """Its answer would come back to the gateway as a question of the next client."""
-    with bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, jar), sandbox.make_socket(INET, DATAGRAM) as made:
+    with bench.sandbox(ALLOW_ALL) as (sandbox, jar), sandbox.make_socket(INET, DATAGRAM) as made:
         made.setsockopt(socket.IPPROTO_IP, IP_FREEBIND, 1)
         made.bind((EVIL, ECHO))
         with pytest.raises(PermissionError):
@@ -495,7 +512,7 @@ def test_a_datagram_from_a_made_up_source_does_not_go_round_and_round(bench, uni
 
 @pytest.mark.parametrize(("address", "source"), [("127.0.0.1", EVIL), ("127.0.0.1", ""), ("::1", EVIL_V6), ("::1", "")])
 def test_the_listener_itself_is_no_destination(bench, universe, address, source):
-    with bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, jar), ExitStack() as stack:
+    with bench.sandbox(ALLOW_ALL) as (sandbox, jar), ExitStack() as stack:
         made = stack.enter_context(sandbox.make_socket(INET6 if ":" in address else INET, DATAGRAM))
         made.setsockopt(socket.IPPROTO_IP, IP_FREEBIND, 1)
         made.bind((source, 0))
@@ -509,7 +526,7 @@ def test_the_listener_itself_is_no_destination(bench, universe, address, source)
 
 
 def test_a_flow_ends_when_nothing_has_passed_for_some_time(bench):
-    with bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, jar), client(sandbox, PUBLIC) as made:
+    with bench.sandbox(ALLOW_ALL) as (sandbox, jar), client(sandbox, PUBLIC) as made:
         assert exchange(made)
         for _ in range(3):
             bench.advance(ANSWERED_SECONDS - 1)
@@ -526,7 +543,7 @@ def test_a_flow_ends_when_nothing_has_passed_for_some_time(bench):
 
 
 def test_a_flow_that_nobody_answers_ends_sooner(bench):
-    with bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, jar), client(sandbox, BLACK_HOLE) as made:
+    with bench.sandbox(ALLOW_ALL) as (sandbox, jar), client(sandbox, BLACK_HOLE) as made:
         made.send(b"anybody?")
         assert echoes(sandbox, PUBLIC)
         bench.advance(UNANSWERED_SECONDS + 1)
@@ -536,7 +553,7 @@ def test_a_flow_that_nobody_answers_ends_sooner(bench):
 
 
 def test_what_happened_is_in_the_log(bench):
-    with bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, _):
+    with bench.sandbox(ALLOW_ALL) as (sandbox, _):
         assert echoes(sandbox, sandbox.look_up("v4.test")[0], HTTPS)
     allowed, closed = bench.log()
     whom = {"protocol": "udp", "name": "v4.test", "addresses": [PUBLIC], "port": HTTPS}
@@ -552,7 +569,7 @@ def test_what_happened_is_in_the_log(bench):
 
 def test_there_is_a_limit_to_flows_and_the_others_go_on(bench):
     with (
-        bench.sandbox(ALLOW_ALL, udp=True, udp_flows=2) as (sandbox, jar),
+        bench.sandbox(ALLOW_ALL, udp_flows=2) as (sandbox, jar),
         client(sandbox, PUBLIC) as one,
         client(sandbox, PUBLIC_V6) as two,
         client(sandbox, PUBLIC) as three,
@@ -566,7 +583,7 @@ def test_there_is_a_limit_to_flows_and_the_others_go_on(bench):
 
 
 def test_there_is_a_limit_to_what_waits(bench):
-    with bench.sandbox(DENYING, udp=True, udp_waiting_bytes=10_000) as (sandbox, jar):
+    with bench.sandbox(DENYING, udp_waiting_bytes=10_000) as (sandbox, jar):
         silent, plain = sandbox.look_up("silent.test")[0], sandbox.look_up("plain.test")[0]
         with client(sandbox, silent) as made, client(sandbox, silent) as empty:
             for _ in range(80):
@@ -580,10 +597,10 @@ def test_there_is_a_limit_to_what_waits(bench):
 
 
 def test_nothing_is_left_behind(bench):
-    with bench.sandbox(ALLOW_ALL, udp=True) as (sandbox, _):
+    with bench.sandbox(ALLOW_ALL) as (sandbox, _):
         assert echoes(sandbox, PUBLIC)  # whoever has dialled once keeps the socket that the kernel is asked with
     before = open_descriptors()
-    with bench.sandbox(DENYING, udp=True) as (sandbox, jar), ExitStack() as stack:
+    with bench.sandbox(DENYING) as (sandbox, jar), ExitStack() as stack:
         for place in (PUBLIC, PUBLIC_V6, *sandbox.look_up("plain.test")):
             assert exchange(stack.enter_context(client(sandbox, place)))
         assert_refused(stack.enter_context(client(sandbox, EVIL)))

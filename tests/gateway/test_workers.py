@@ -18,7 +18,7 @@ from threading import Event
 import pytest
 
 from belljar.gateway.audit import open_log
-from belljar.gateway.jar import Limits
+from belljar.gateway.limits import Limits
 from belljar.gateway.settings import Settings
 from belljar.gateway.workers import keeper
 from belljar.gateway.workers.process import RefusedError, WorkerLostError
@@ -339,7 +339,7 @@ def test_what_the_workers_know_is_gathered(universe, workers):
 
 
 def test_datagrams_find_their_way_again(universe, workers):
-    with universe.sandbox(udp=True) as sandbox, sandbox.make_socket(kind=socket.SOCK_DGRAM) as client:
+    with universe.sandbox() as sandbox, sandbox.make_socket(kind=socket.SOCK_DGRAM) as client:
         workers.open("a", policy("mode: allow-all\negress: {denied_domains: [evil.test]}"), sandbox.listeners)
         client.connect((sandbox.resolve("plain.test").answer[0][0].to_text(), ECHO))
         assert says(client, HELLO) == HELLO

@@ -37,7 +37,7 @@ exec "$@"
 class Sandbox(Place):
     """A sealed sandbox. Its doors are `listeners`; who serves them decides what can be reached."""
 
-    def __init__(self, directory: Path, *, udp: bool) -> None:
+    def __init__(self, directory: Path) -> None:
         super().__init__("sandbox")
         assert_no_way_out(self, {"lo"})
         self.listeners = arm(self.namespace)

@@ -36,9 +36,9 @@ class Universe:
                 place.open()
             self._stack = stack.pop_all()
 
-    def sandbox(self, *, udp: bool = False) -> Sandbox:
+    def sandbox(self) -> Sandbox:
         """Make a sealed sandbox, whose doors nobody serves yet."""
-        return Sandbox(self._directory, udp=udp)
+        return Sandbox(self._directory)
 
     def in_gateway(self, function: Callable[[], T]) -> T:
         """Do something where the gateway runs."""

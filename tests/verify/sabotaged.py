@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from belljar.backends.local import bubblewrap, launching
-from belljar.gateway import audit, carrying, http, jar
+from belljar.gateway import audit, http, sandbox, tcpflow
 from belljar.gateway.dialing import Dialler
 from belljar.gateway.dnsanswering import Answering
 from belljar.gateway.observing import Observer
@@ -70,18 +70,18 @@ def extra_interface():
     """Join the sandbox to the host, which forwards, by a link that the packet filter spares."""
 
     def join_and_go(launched):
-        sandbox = NetworkNamespace(fcntl.ioctl(launched.listeners.tcp[0], _SIOCGSKNS))
-        there = f"/proc/{os.getpid()}/fd/{sandbox.fileno()}"
+        inside = NetworkNamespace(fcntl.ioctl(launched.listeners.tcp[0], _SIOCGSKNS))
+        there = f"/proc/{os.getpid()}/fd/{inside.fileno()}"
         run("ip", "link", "add", "leak", "type", "veth", "peer", "name", "leak", "netns", there)
         run("ip", "-batch", "-", text="address add 192.0.2.129/30 dev leak\nlink set leak up\n")
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
         answers = "table ip leak {\nchain there {\ntype nat hook postrouting priority 100;\nmasquerade\n}\n}\n"
         run("nft", "-f", "-", text=answers)  # for them to find their way back
         commands = "address add 192.0.2.130/30 dev leak\nlink set leak up\nroute add 203.0.113.0/24 via 192.0.2.129\n"
-        sandbox.run(lambda: run("ip", "-batch", "-", text=commands))
+        inside.run(lambda: run("ip", "-batch", "-", text=commands))
         spare = "insert rule inet belljar {} ip daddr {{ 203.0.113.0/24, 192.0.2.129 }} accept\n"
         rules = spare.format("to_gateway") + spare.format("seal")
-        sandbox.run(lambda: run("nft", "-f", "-", text=rules))
+        inside.run(lambda: run("nft", "-f", "-", text=rules))
         go(launched)
 
     go = replace(launching.Launched, "go", join_and_go)
@@ -95,7 +95,7 @@ def host_network():
 
 
 def everything_granted():
-    replace(jar, "decide", lambda policy, flow: Verdict(Action.ALLOW, Reason.ALLOWED_BY_DEFAULT, "mode", flow))
+    replace(sandbox, "decide", lambda policy, flow: Verdict(Action.ALLOW, Reason.ALLOWED_BY_DEFAULT, "mode", flow))
 
 
 def dns_forwarded():
@@ -104,8 +104,8 @@ def dns_forwarded():
 
 
 def server_name_unchecked():
-    replace(carrying, "claimed_by", lambda flow, said: flow)
-    replace(carrying, "claimed_by_request", lambda flow, head: flow)
+    replace(tcpflow, "claimed_by", lambda flow, said: flow)
+    replace(tcpflow, "claimed_by_request", lambda flow, head: flow)
 
 
 def guard_off():
@@ -124,7 +124,7 @@ def host_unknown_before_it_is_dialled():
 
 
 def host_unknown_when_it_is_connected():
-    replace(Dialler, "as_connected", lambda _, flow, connected: flow)
+    replace(Dialler, "_as_connected", lambda _, flow, connected: flow)
 
 
 def seal_open():
@@ -145,8 +145,8 @@ def _change_seal(changes: dict[str, str]) -> None:
 
 def extra_route():
     def add_and_go(launched):
-        sandbox = NetworkNamespace(fcntl.ioctl(launched.listeners.tcp[0], _SIOCGSKNS))
-        sandbox.run(lambda: run("ip", "route", "add", "203.0.113.0/24", "dev", "lo"))
+        inside = NetworkNamespace(fcntl.ioctl(launched.listeners.tcp[0], _SIOCGSKNS))
+        inside.run(lambda: run("ip", "route", "add", "203.0.113.0/24", "dev", "lo"))
         go(launched)
 
     go = replace(launching.Launched, "go", add_and_go)
@@ -164,7 +164,7 @@ def names_uncounted_when_asked():
 
 
 def names_uncounted_when_dialled():
-    replace(jar.Jar, "admits_name", lambda *_: True)
+    replace(sandbox.SandboxState, "admits_name", lambda *_: True)
 
 
 def upgrade_passed_on():
@@ -175,7 +175,7 @@ def second_hello_unread():
     async def never(loop, upstream):
         return False
 
-    replace(carrying, "server_asks_for_retry", never)
+    replace(tcpflow, "server_asks_for_retry", never)
 
 
 def unasked_response_passed_on():

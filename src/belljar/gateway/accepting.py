@@ -7,10 +7,12 @@ is reset.
 import errno
 import socket
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Final
 
-from belljar.gateway.jar import Jar, LimitError
+from belljar.gateway.limits import LimitError, Unfinished
 from belljar.gateway.loop import Cancelled, Loop, Task
+from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.streams import Stream, tune
 
 _OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ENOSPC)
@@ -19,14 +21,13 @@ _PAUSE_SECONDS: Final = 0.05
 Handler = Callable[[Stream], Coroutine[Any, Any, None]]
 
 
-async def accept_for_ever(loop: Loop, jar: Jar, listener: socket.socket, handle: Handler) -> None:
+async def accept_for_ever(loop: Loop, sandbox: SandboxState, listener: socket.socket, handle: Handler) -> None:
     """Start a handler for each connection; refuse at once what is beyond the sandbox's limits."""
-    watch = loop.watch(listener)
+    watch, family = loop.watch(listener), int(listener.family)
     tune(listener)  # what it accepts will be like it
     while True:
         try:
-            accepted, _peer = listener.accept()
-            _start(loop, jar, _stream(loop, accepted), handle)
+            _start(loop, sandbox, _accept(loop, listener, family), handle)
             if loop.clock() >= loop.slice_ends:
                 await loop.give_way()
         except BlockingIOError:
@@ -35,11 +36,14 @@ async def accept_for_ever(loop: Loop, jar: Jar, listener: socket.socket, handle:
             continue
         except OSError as error:
             if error.errno in _OUT_OF_RESOURCES:
-                jar.observer.limit_reached("descriptors")
+                sandbox.observer.limit_reached("descriptors")
             await loop.sleep(_PAUSE_SECONDS)
 
 
-def _stream(loop: Loop, accepted: socket.socket) -> Stream:
+def _accept(loop: Loop, listener: socket.socket, family: int) -> Stream:
+    # Not `accept`, which asks for the listener's family and type anew, and makes members of enumerations of both.
+    descriptor, _peer = listener._accept()  # type: ignore[attr-defined]  # noqa: SLF001
+    accepted = socket.socket(family, socket.SOCK_STREAM, 0, descriptor)
     try:
         accepted.setblocking(False)  # noqa: FBT003 - the standard library's interface
         return Stream(loop, accepted)
@@ -48,20 +52,20 @@ def _stream(loop: Loop, accepted: socket.socket) -> Stream:
         raise
 
 
-def _start(loop: Loop, jar: Jar, client: Stream, handle: Handler) -> None:
-    if not jar.admit_connection():
+def _start(loop: Loop, sandbox: SandboxState, client: Stream, handle: Handler) -> None:
+    if not sandbox.admit_connection():
         client.reset()
         return
-    client.on_close = jar.connection_ended
-    client.kept = jar.unfinished()
+    client.on_close = sandbox.connection_ended
+    client.kept = Unfinished(sandbox)
     task = loop.spawn(handle(client))
-    jar.handlers.add(task)
-    task.when_done(lambda: _finish(jar, client, task))
+    sandbox.handlers.add(task)
+    task.when_done(partial(_finish, sandbox, client, task))
 
 
-def _finish(jar: Jar, client: Stream, task: Task) -> None:
-    jar.handlers.discard(task)
+def _finish(sandbox: SandboxState, client: Stream, task: Task) -> None:
+    sandbox.handlers.discard(task)
     if task.error is not None:
         client.reset()
         if not isinstance(task.error, Cancelled | LimitError):
-            jar.observer.bug_found(task.error)
+            sandbox.observer.bug_found(task.error)

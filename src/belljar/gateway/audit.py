@@ -141,15 +141,13 @@ class AuditLog:
             self._unreported = 0
 
     def _line(self, sandbox: str | None, event: Event, now: float) -> bytes:
-        line = _TEMPLATES[type(event)] % (self._timestamp(now), _to_json(sandbox), *map(_to_json, event))
-        return line.encode("ascii")
-
-    def _timestamp(self, now: float) -> str:
         second = int(now)
         if second != self._second:
             self._second = second
             self._date = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-        return f"{self._date}.{int((now - second) * 1000):03}Z"
+        timestamp = f"{self._date}.{int((now - second) * 1000):03}Z"
+        line = _TEMPLATES[type(event)] % (timestamp, _to_json(sandbox), *map(_to_json, event))
+        return line.encode("ascii")
 
 
 async def keep_flushed(loop: Loop, log: AuditLog) -> None:

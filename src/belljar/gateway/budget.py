@@ -35,7 +35,8 @@ class Share:
         """Take some, unless the sandbox would then hold more than twice of what is left for everybody else."""
         if self.held + count > 2 * (self._budget.free - count):
             return False
-        self.hold(count)
+        self.held += count
+        self._budget.free -= count
         return True
 
     def hold(self, count: int) -> None:
@@ -45,7 +46,8 @@ class Share:
 
     def give_back(self, count: int) -> None:
         """Return some of what was taken."""
-        self.hold(-count)
+        self.held -= count
+        self._budget.free += count
 
 
 class Buffers:

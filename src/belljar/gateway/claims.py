@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from belljar.gateway.dialing import DeniedError
 from belljar.gateway.firstbytes import FirstBytes, HttpClient, TlsClient
+from belljar.gateway.flows import DeniedError
 from belljar.policy import Action, Flow, Reason, Verdict
 from belljar.wire.clienthello import ClientHello
 from belljar.wire.httphead import Http2Preface, RequestHead

@@ -3,17 +3,20 @@
 The name is resolved here and nowhere else, the policy is asked again with what it resolved to, and an address that
 passed is what is dialled. Nothing that the client said about addresses plays a part, so there is nothing to rebind.
 
+The policy has the last word when there is a connection that has carried nothing yet, for TCP and UDP alike, and also
+after an upstream proxy's answer: `dial` and `open_datagram_socket` return none that it does not allow by then.
+
 Which addresses are the host's own changes while a gateway runs. So the kernel is asked (`linux.routes`) before an
 address is dialled, and once more when the connection is there and has carried nothing yet: an address that has become
 the host's own in between gets no byte. It is also asked where an upstream proxy is to dial, which may be on this host.
 """
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address
-from typing import Final, Literal
+from typing import Final
 
-from belljar.gateway.jar import Jar
+from belljar.gateway.flows import DeniedError, LiveFlow
 from belljar.gateway.loop import Loop
 from belljar.gateway.racing import connect_any
 from belljar.gateway.resolver import Resolver
@@ -31,14 +34,6 @@ _TCP, _UDP = int(socket.IPPROTO_TCP), int(socket.IPPROTO_UDP)  # plain numbers: 
 _FAMILIES: Final = {4: int(socket.AF_INET), 6: int(socket.AF_INET6)}
 
 
-class DeniedError(Exception):
-    """The policy does not allow the flow, now that more is known about it."""
-
-    def __init__(self, verdict: Verdict) -> None:
-        super().__init__(verdict.sentence)
-        self.verdict = verdict
-
-
 class Dialler:
     """Opens connections for flows that the policy allows."""
 
@@ -52,40 +47,56 @@ class Dialler:
         """Release what is held between dials."""
         self._routes.close()
 
-    async def dial(self, jar: Jar, flow: Flow, on_settled: Callable[[Flow], None]) -> tuple[Flow, Stream]:
-        """Return the flow with its addresses, and a connection to one of them. Raises DeniedError or OSError.
+    async def dial(self, live: LiveFlow) -> Stream:
+        """Return a connection to where a flow leads, which the policy of now allows. Raises DeniedError or OSError.
 
-        `on_settled` is told the addresses before one is dialled, and may raise DeniedError: a dial takes its time, and
-        a policy that denies one of them meanwhile has to end it. The flow has to be decided again before the connection
-        is used: what it says is as new as the connection.
+        The flow knows its addresses before one is dialled: a dial takes its time, and a policy that denies one of them
+        meanwhile has to end it.
         """
-        port = flow.port
+        await self._settle(live)
+        flow, port = live.flow, live.flow.port
         if port is None:
             raise ValueError("a flow without a port cannot be dialled")
-        flow = await self._settle(jar, flow)
-        on_settled(flow)
         if flow.name in HOST_NAMES:
-            return flow, await connect_any(self._loop, _HOST_ADDRESSES, port)
-        with _Timed(self._loop, jar, "dial"):
-            stream = await self.upstream.connect(flow, port)
+            stream = await connect_any(self._loop, _HOST_ADDRESSES, port)
+        else:
+            started = self._loop.clock()
+            try:
+                stream = await self.upstream.connect(flow, port)
+            finally:
+                live.sandbox.observer.took("dial", self._loop.clock() - started)
         try:
-            return self.as_connected(flow, stream.socket), stream
-        except OSError:
-            stream.close()
+            self._confirm(live, stream.socket)
+        except BaseException:
+            stream.reset()
             raise
+        return stream
 
-    async def addresses_for_datagrams(self, jar: Jar, flow: Flow) -> tuple[Flow, Sequence[Address]]:
-        """Return the flow with its addresses, and those that datagrams may go to. Raises DeniedError or OSError.
+    async def open_datagram_socket(self, live: LiveFlow, version: int) -> socket.socket:
+        """Return a socket that is connected to where a flow leads, which the policy of now allows.
 
-        The flow has to be decided again when there is a socket that leads to one of them (`as_connected`).
+        The address is of an IP version, if there is one. Raises DeniedError or OSError.
         """
-        flow = await self._settle(jar, flow)
+        await self._settle(live)
+        flow = live.flow
         direct = [address for address in flow.addresses if self.upstream.is_direct(flow.name, address)]
         if not direct:
             raise OSError("datagrams cannot go through the upstream proxy")
-        return flow, direct
+        connected = _datagram_socket(sorted(direct, key=lambda address: address.version != version), flow.port or 0)
+        try:
+            self._confirm(live, connected)
+        except BaseException:
+            connected.close()
+            raise
+        return connected
 
-    def as_connected(self, flow: Flow, connected: socket.socket) -> Flow:
+    def _confirm(self, live: LiveFlow, connected: socket.socket) -> None:
+        """Decide again by the policy of now, and by where the kernel says that a socket leads. Raises DeniedError."""
+        flow = live.flow if live.flow.name in HOST_NAMES else self._as_connected(live.flow, connected)
+        live.is_connected = True
+        live.decide_again(flow)
+
+    def _as_connected(self, flow: Flow, connected: socket.socket) -> Flow:
         """Return the flow with what the kernel says of it now that a socket is connected. Raises OSError."""
         if self.upstream.has_proxy:  # which may have been asked for any of them
             return self._with_own(flow, flow.addresses)
@@ -106,22 +117,27 @@ class Dialler:
         inner = unwrap(address)
         return inner is not address and self._routes.is_own(inner, protocol, port)
 
-    async def _settle(self, jar: Jar, flow: Flow) -> Flow:
-        """Return the flow with its addresses, all of them checked. Raises DeniedError or OSError."""
+    async def _settle(self, live: LiveFlow) -> None:
+        """Have a flow know its addresses, all of them checked. Raises DeniedError or OSError."""
+        flow = live.flow
         if flow.name not in HOST_NAMES:
             if flow.name is not None:
-                if not jar.admits_name(jar.decide(flow)):
+                if not live.sandbox.admits_name(live.verdict()):
                     raise OSError(f"too many names were asked for beside {flow.name}")
                 if not self.upstream.resolves(flow.name):
-                    with _Timed(self._loop, jar, "resolve"):
-                        flow = flow._replace(addresses=(await self._resolver.resolve(flow.name)).addresses)
+                    flow = flow._replace(addresses=await self._resolve(live, flow.name))
             flow = self._with_own(flow, flow.addresses)
-            verdict = jar.decide(flow)
-            if not verdict.allowed:
-                raise DeniedError(verdict)
         if self.upstream.has_proxy:
+            live.check(flow)
             await self._keep_from_proxy(flow)
-        return flow
+        live.decide_again(flow)
+
+    async def _resolve(self, live: LiveFlow, name: str) -> tuple[Address, ...]:
+        started = self._loop.clock()
+        try:
+            return (await self._resolver.resolve(name)).addresses
+        finally:
+            live.sandbox.observer.took("resolve", self._loop.clock() - started)
 
     async def _keep_from_proxy(self, flow: Flow) -> None:
         """Deny what would end at the upstream proxy, which goes wherever it is asked to."""
@@ -130,16 +146,17 @@ class Dialler:
             raise DeniedError(Verdict(Action.DENY, Reason.RESERVED_ADDRESS, None, flow, culprit))
 
 
-class _Timed:
-    """A block whose time is taken, whatever comes of it."""
-
-    __slots__ = ("_jar", "_loop", "_started", "_step")
-
-    def __init__(self, loop: Loop, jar: Jar, step: Literal["resolve", "dial"]) -> None:
-        self._loop, self._jar, self._step = loop, jar, step
-
-    def __enter__(self) -> None:
-        self._started = self._loop.clock()
-
-    def __exit__(self, *_: object) -> None:
-        self._jar.observer.took(self._step, self._loop.clock() - self._started)
+def _datagram_socket(addresses: Sequence[Address], port: int) -> socket.socket:
+    """Return a socket that is connected to the first address that there is a way to. Raises OSError."""
+    trouble = OSError("the name has no addresses")
+    for address in addresses:
+        family = _FAMILIES[address.version]
+        connected = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        try:
+            connected.connect((str(address), port))
+        except OSError as error:
+            connected.close()
+            trouble = error
+        else:
+            return connected
+    raise trouble

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Final
 
 from belljar.gateway.events import DnsResult, Limit, Transport
-from belljar.gateway.jar import Jar
+from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.tokenbucket import TokenBucket
 from belljar.gateway.virtual import TTL, NoAddressLeftError
 from belljar.gateway.wildcards import WildcardBudget
@@ -64,18 +64,20 @@ def type_name(qtype: int) -> str:
 class Answering:
     """Answers the questions of one sandbox, and takes note of them."""
 
-    def __init__(self, jar: Jar, wildcards: WildcardBudget, clock: Callable[[], float], *, can_forward: bool) -> None:
-        self._jar = jar
+    def __init__(
+        self, sandbox: SandboxState, wildcards: WildcardBudget, clock: Callable[[], float], *, can_forward: bool
+    ) -> None:
+        self._sandbox = sandbox
         self._wildcards = wildcards
         self._clock = clock
         self._can_forward = can_forward
-        self._rate = TokenBucket(jar.limits.dns_per_second, jar.limits.dns_per_second)
+        self._rate = TokenBucket(sandbox.limits.dns_per_second, sandbox.limits.dns_per_second)
 
     def answer(self, query: Query, transport: Transport) -> Answer | None:
         """Return the answer to a question; None if it is allowed, and to be forwarded."""
-        jar, name = self._jar, query.name
+        sandbox, name = self._sandbox, query.name
         if not self._rate.admit(self._clock()):
-            text = f"more than {jar.limits.dns_per_second} questions in a second"
+            text = f"more than {sandbox.limits.dns_per_second} questions in a second"
             return self._limited(query, transport, "dns_per_second", Rcode.SERVFAIL, text)
         if _is_meta_type(query.qtype):
             return self._refused(query, transport, "asks for a transfer or for all types at once", Rcode.REFUSED)
@@ -85,11 +87,11 @@ class Answering:
             named = self._name_of(query, transport, address)
             if named is not None:
                 return named
-        verdict = jar.decide(question(name))
-        if not verdict.allowed or jar.policy is None:
+        verdict = sandbox.decide(question(name))
+        if not verdict.allowed or sandbox.policy is None:
             return self._denied(query, transport, verdict)
-        if not self._wildcards.admits(jar.policy, verdict):
-            text = f"more than {jar.limits.names_under_wildcard} different names under one wildcard"
+        if not self._wildcards.admits(sandbox.policy, verdict):
+            text = f"more than {sandbox.limits.names_under_wildcard} different names under one wildcard"
             return self._limited(query, transport, "names_under_wildcard", _denial_code(query), text)
         return self._allowed(query, transport, name, verdict)
 
@@ -98,17 +100,17 @@ class Answering:
         host = query.service_host if self._is_forwarded(query) else None
         if host is None:
             return self._refused(query, transport, "asks for what is not a host name", _denial_code(query))
-        verdict = self._jar.decide(question(host))
+        verdict = self._sandbox.decide(question(host))
         return None if verdict.allowed else self._denied(query, transport, verdict)
 
     def still_forwards(self, query: Query) -> bool:
         """Tell whether a question that was to be forwarded still is, by the policy of this moment."""
         host = query.name or query.service_host
-        return host is not None and self._is_forwarded(query) and self._jar.decide(question(host)).allowed
+        return host is not None and self._is_forwarded(query) and self._sandbox.decide(question(host)).allowed
 
     def answered(self, query: Query, transport: Transport, result: DnsResult, reason: str | None = None) -> None:
         """Take note of an answer."""
-        self._jar.observer.dns_answered(transport, _shown(query), type_name(query.qtype), result, reason)
+        self._sandbox.observer.dns_answered(transport, _shown(query), type_name(query.qtype), result, reason)
 
     def failed(self, query: Query, transport: Transport) -> Answer:
         """Return the answer to a question that was forwarded in vain."""
@@ -124,7 +126,7 @@ class Answering:
 
     def _name_of(self, query: Query, transport: Transport, address: Address) -> Answer | None:
         """Return the answer to a question for the name of an address; None if that is not known here."""
-        if (virtual := self._jar.names.name_of(address)) is not None:
+        if (virtual := self._sandbox.names.name_of(address)) is not None:
             self.answered(query, transport, "pointer")
             return pointer_answer(query, virtual, TTL)
         if classify(address) is not AddressClass.PUBLIC or not self._is_open():
@@ -135,7 +137,7 @@ class Answering:
     def _allowed(self, query: Query, transport: Transport, name: str, verdict: Verdict) -> Answer | None:
         if query.qtype in (RecordType.A, RecordType.AAAA):
             try:
-                ipv4, ipv6 = self._jar.names.lookup(name, self._clock())
+                ipv4, ipv6 = self._sandbox.names.lookup(name, self._clock())
             except NoAddressLeftError:
                 text = "no virtual address is left"
                 return self._limited(query, transport, "virtual_names", Rcode.SERVFAIL, text)
@@ -147,24 +149,24 @@ class Answering:
         return no_data_answer(query, TTL)
 
     def _denied(self, query: Query, transport: Transport, verdict: Verdict) -> Answer:
-        self._jar.observer.dns_denied(transport, type_name(query.qtype), verdict)
+        self._sandbox.observer.dns_denied(transport, type_name(query.qtype), verdict)
         error = ExtendedError(InfoCode.BLOCKED, f"{verdict.reason}: {verdict.sentence}") if query.edns else None
         return Answer(query, _denial_code(query), error=error)
 
     def _refused(self, query: Query, transport: Transport, detail: str, rcode: Rcode) -> Answer:
         fault = Fault.UNSUPPORTED_DNS
-        self._jar.observer.dns_refused(transport, _shown(query), type_name(query.qtype), fault, detail)
+        self._sandbox.observer.dns_refused(transport, _shown(query), type_name(query.qtype), fault, detail)
         return Answer(query, rcode, error=ExtendedError(InfoCode.NOT_SUPPORTED, f"{fault}: {detail}"))
 
     def _limited(self, query: Query, transport: Transport, limit: Limit, rcode: Rcode, text: str) -> Answer:
-        self._jar.observer.dns_limited(transport, limit)
+        self._sandbox.observer.dns_limited(transport, limit)
         return Answer(query, rcode, error=ExtendedError(InfoCode.PROHIBITED, f"{limit}: {text}"))
 
     def _is_forwarded(self, query: Query) -> bool:
         return self._can_forward and self._is_open() and query.qtype not in _ANSWERED_HERE
 
     def _is_open(self) -> bool:
-        return self._jar.policy is not None and self._jar.policy.mode is Mode.ALLOW_ALL
+        return self._sandbox.policy is not None and self._sandbox.policy.mode is Mode.ALLOW_ALL
 
 
 def _denial_code(query: Query) -> Rcode:

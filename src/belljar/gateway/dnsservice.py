@@ -19,8 +19,8 @@ from typing import Any, Final, TypeAlias
 from belljar.gateway.accepting import accept_for_ever
 from belljar.gateway.dnsanswering import Answering, type_name
 from belljar.gateway.events import Transport
-from belljar.gateway.jar import Jar
 from belljar.gateway.loop import Loop, Task
+from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.streams import Stream
 from belljar.gateway.wildcards import WildcardBudget
 from belljar.wire.dnsanswer import Answer, refusal_answer
@@ -47,10 +47,12 @@ class _DeniedMeanwhileError(Exception):
 class DnsService:
     """Answers the DNS of one sandbox."""
 
-    def __init__(self, loop: Loop, jar: Jar, wildcards: WildcardBudget, forward: Forward | None = None) -> None:
-        self._loop, self._jar = loop, jar
+    def __init__(
+        self, loop: Loop, sandbox: SandboxState, wildcards: WildcardBudget, forward: Forward | None = None
+    ) -> None:
+        self._loop, self._sandbox = loop, sandbox
         self._forward = forward
-        self._answering = Answering(jar, wildcards, loop.clock, can_forward=forward is not None)
+        self._answering = Answering(sandbox, wildcards, loop.clock, can_forward=forward is not None)
         self._servers: list[Task] = []
         self._listeners: list[socket.socket] = []
         self._connections: set[Task] = set()
@@ -65,7 +67,7 @@ class DnsService:
             self._servers.append(self._loop.spawn(self._answer_datagrams(listener)))
         for listener in tcp:
             self._listeners.append(listener)
-            self._servers.append(self._loop.spawn(accept_for_ever(self._loop, self._jar, listener, self._converse)))
+            self._servers.append(self._loop.spawn(accept_for_ever(self._loop, self._sandbox, listener, self._converse)))
 
     def close(self) -> None:
         """Stop answering; do so before the listeners are closed."""
@@ -104,7 +106,7 @@ class DnsService:
             except OSError:  # the kernel has no memory to spare, say
                 await self._loop.sleep(_PAUSE_SECONDS)
             except Exception as error:  # noqa: BLE001 - a bug that one question meets is not the end of the others
-                self._jar.observer.bug_found(error)
+                self._sandbox.observer.bug_found(error)
 
     def _answer_datagram(self, listener: socket.socket, message: bytes, client: Any) -> None:
         query = parse_query(message)
@@ -135,7 +137,7 @@ class DnsService:
     async def _converse(self, client: Stream) -> None:
         task = self._loop.current
         if task is None or len(self._connections) >= MAX_CONNECTIONS:
-            self._jar.observer.limit_reached("dns_connections")
+            self._sandbox.observer.limit_reached("dns_connections")
             client.reset()
             return
         self._connections.add(task)
@@ -152,7 +154,7 @@ class DnsService:
             replies: list[bytes] = []
             for message in messages:
                 if isinstance(message, Refuse):
-                    self._jar.observer.dns_refused("tcp", None, None, message.fault, message.detail)
+                    self._sandbox.observer.dns_refused("tcp", None, None, message.fault, message.detail)
                     return
                 reply = self._reply_over_tcp(message)
                 if isinstance(reply, Query):
@@ -212,7 +214,7 @@ class DnsService:
     def _refuse(self, message: bytes, refused: RefusedQuery, transport: Transport) -> bytes | None:
         query = refused.query
         name, kind = (query.qname, type_name(query.qtype)) if query else (None, None)
-        self._jar.observer.dns_refused(transport, name, kind, refused.fault, refused.detail)
+        self._sandbox.observer.dns_refused(transport, name, kind, refused.fault, refused.detail)
         return refusal_answer(message, refused)
 
 

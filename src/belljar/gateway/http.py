@@ -23,12 +23,13 @@ from socket import MSG_PEEK
 from typing import Final, TypeAlias
 
 from belljar.gateway.denials import say_goodbye
-from belljar.gateway.door import Door
 from belljar.gateway.firstbytes import HttpClient
+from belljar.gateway.limits import Unfinished
 from belljar.gateway.loop import Task, Timeout
 from belljar.gateway.relay import Relay
 from belljar.gateway.responses import ResponseReader
 from belljar.gateway.rewriting import offers_other_protocols, rewrite
+from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.streams import CHUNK, Stream
 from belljar.wire.httpbody import BodyReader
 from belljar.wire.httpframing import NO_BODY
@@ -44,8 +45,8 @@ _COPIES: Final = 2
 class HttpRelay:
     """A connection on which requests follow each other."""
 
-    def __init__(self, door: Door, relay: Relay, check: Callable[[AnyHead], None]) -> None:
-        self._loop, self._jar, self._relay, self._check = door.loop, door.jar, relay, check
+    def __init__(self, sandbox: SandboxState, relay: Relay, check: Callable[[AnyHead], None]) -> None:
+        self._loop, self._sandbox, self._relay, self._check = sandbox.loop, sandbox, relay, check
         self._unread = b""
         """What the client has sent of what comes next."""
         self._passed = relay.up.bytes
@@ -82,7 +83,7 @@ class HttpRelay:
         data = self._unread or await self._next_bytes()
         answer = parser.feed(data) if data else NEED_MORE
         if data and answer is NEED_MORE:
-            with suppress(TimeoutError), self._jar.handshake(), self._in_time():
+            with suppress(TimeoutError), self._sandbox.handshake(), self._in_time():
                 while answer is NEED_MORE and (data := await self._next_bytes()):
                     answer = parser.feed(data)
         if answer is NEED_MORE:
@@ -92,7 +93,7 @@ class HttpRelay:
 
     def _in_time(self, due: float = inf) -> Timeout:
         """Raise TimeoutError if something that has begun takes too long, or is not there when it is due."""
-        return self._loop.timeout(min(self._jar.limits.first_bytes_seconds, due - self._loop.clock()))
+        return self._loop.timeout(min(self._sandbox.limits.first_bytes_seconds, due - self._loop.clock()))
 
     async def _next_bytes(self) -> bytes:
         """Read from the client, unless the server hangs up."""
@@ -165,14 +166,14 @@ class HttpRelay:
         passed, self._passed = self._passed, 0
         self._relay.up.bytes += len(data) - passed
         try:
-            with self._jar.buffers.holding(_COPIES * len(data)):
+            with self._sandbox.buffers.holding(_COPIES * len(data)):
                 await self._relay.upstream.write(data[passed:])
         except OSError:
             self._in_step = False
 
     def _piece(self) -> int:
         """Return how much of a body may be read at once."""
-        return CHUNK if self._jar.buffers.left >= _COPIES * CHUNK else _PAGE
+        return CHUNK if self._sandbox.buffers.left >= _COPIES * CHUNK else _PAGE
 
     def _let_go(self) -> None:
         """Take note that nothing is kept of what the client has said, but for what comes next."""
@@ -202,7 +203,7 @@ class HttpRelay:
     async def _pass_response(self, head: RequestHead) -> ResponseReader:
         response = ResponseReader(head, head.upgrade if not offers_other_protocols(head) else None)
         self._let_go()
-        kept, head_is_due = self._jar.unfinished(), inf
+        kept, head_is_due = Unfinished(self._sandbox), inf
         try:
             while not response.ended:
                 with self._in_time(head_is_due) if response.within_line else nullcontext():
@@ -210,7 +211,7 @@ class HttpRelay:
                 own = response.feed(data)
                 if response.within_head:
                     kept.keep(data)
-                    head_is_due = min(head_is_due, self._loop.clock() + self._jar.limits.first_bytes_seconds)
+                    head_is_due = min(head_is_due, self._loop.clock() + self._sandbox.limits.first_bytes_seconds)
                 else:
                     kept.let_go()
                     head_is_due = inf
@@ -226,7 +227,7 @@ class HttpRelay:
             self._in_step = False  # what a server says unasked, the client would take for its next answer
             data = data[:own]
         self.is_answering = True
-        with self._jar.buffers.holding(_COPIES * len(data)):
+        with self._sandbox.buffers.holding(_COPIES * len(data)):
             await self._relay.client.write(data)
         self._relay.down.bytes += len(data)
 

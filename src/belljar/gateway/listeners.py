@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Every door of one sandbox. All are non-blocking; each group has a socket for each family that the sandbox has."""
+    """All listeners of one sandbox, non-blocking; each group has a socket for each family that the sandbox has."""
 
     tcp: tuple[socket, ...]
     """Redirected TCP: SO_ORIGINAL_DST of an accepted connection is where the client wanted to go."""
@@ -28,7 +28,7 @@ class Listeners:
     """Raw sockets for answers to diverted UDP, from whatever address was asked (`belljar.wire.packets`)."""
 
     def groups(self) -> dict[str, tuple[socket, ...]]:
-        """Return the sockets by the name of their door; `Listeners(**groups)` makes them listeners again."""
+        """Return the sockets by the name of their group; `Listeners(**groups)` makes them listeners again."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __iter__(self) -> Iterator[socket]:
@@ -36,10 +36,10 @@ class Listeners:
             yield from group
 
     def close(self) -> None:
-        """Close every door: the sandbox is left without any."""
+        """Close every listener: the sandbox is left without any."""
         for listener in self:
             listener.close()
 
 
 NO_LISTENERS: Final = Listeners((), (), (), (), (), (), ())
-"""The doors of a sandbox that needs none."""
+"""Those of a sandbox that needs none."""

@@ -32,7 +32,7 @@ from functools import partial
 from math import inf
 from pathlib import Path
 from types import coroutine
-from typing import Any, Final, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
 from belljar.gateway.timers import Timer, Timers
 from belljar.gateway.turns import DEEPEST_DEBT, SLICE, Line, Owner
@@ -131,26 +131,27 @@ class Task:
 
     def wake(self) -> None:
         """Go on after a wait: at once, or in the owner's next turn if this is somebody else's."""
-        unwait = self._unwait
-        if unwait is not None:
-            self._unwait = None
-            unwait()
         if self.owner is self._loop.owner:
-            self._step(None)
+            self.step()
         else:
-            self._loop.call_soon_for(self.owner, partial(self._step, None))
+            self._stop_waiting()
+            self._loop.call_soon_for(self.owner, self.step)
 
     def throw_now(self, error: BaseException) -> None:
         """Raise an error in the task where it waits, at once; not for use inside of a task."""
-        self._stop_waiting()
-        self._step(error)
+        self.step(error)
 
     def _stop_waiting(self) -> None:
         if self._unwait is not None:
             unwait, self._unwait = self._unwait, None
             unwait()
 
-    def _step(self, error: BaseException | None) -> None:
+    def step(self, error: BaseException | None = None) -> None:
+        """Go on after a wait, at once; only in the owner's turn, or with an error to be raised."""
+        unwait = self._unwait
+        if unwait is not None:
+            self._unwait = None
+            unwait()
         if self.done:
             return
         previous, self._loop.current = self._loop.current, self
@@ -176,19 +177,24 @@ class Task:
             self._loop.on_crash(error)
 
 
-class Timeout:
-    """A block that may take so long."""
+class Timeout(Timer):
+    """A block that may take so long: a timer that is called off at its end."""
 
-    __slots__ = ("_loop", "_seconds", "_task", "_timer")
+    __slots__ = ("_loop", "_seconds", "_task")
 
     def __init__(self, loop: "Loop", task: Task, seconds: float) -> None:
         self._loop, self._task, self._seconds = loop, task, seconds
+        self.owner = loop.owner
 
     def __enter__(self) -> None:
-        self._timer = self._loop.call_later(self._seconds, lambda: self._task.throw_now(TimeoutError()))
+        self.call = self._expire
+        self._loop.start_timer(self._seconds, self)
 
     def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
+        self.call = None
+
+    def _expire(self) -> None:
+        self._task.throw_now(TimeoutError())
 
 
 @coroutine
@@ -217,7 +223,7 @@ class Loop:
         self._timers = Timers()
         self._running = False
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._watch_fd(self._wakeup).on_readable = self._drain_wakeup
+        self.watch_descriptor(self._wakeup).on_readable = self._drain_wakeup
 
     # Owners.
 
@@ -232,7 +238,7 @@ class Loop:
 
     async def give_way(self) -> None:
         """Go on in the owner's next turn, behind whatever else it has to do."""
-        task = self._current()
+        task = self.current or self._nobody()
         again = Timer(task.wake, task.owner)
         self.call_soon_for(task.owner, again.run)
         await _suspend(again.cancel)
@@ -241,7 +247,13 @@ class Loop:
 
     def watch(self, source: HasFileno) -> Watch:
         """Register a descriptor, for as long as it is open or until `unwatch`."""
-        return self._watch_fd(source.fileno())
+        return self.watch_descriptor(source.fileno())
+
+    def watch_descriptor(self, fd: int) -> Watch:
+        """Do the same for whoever has only its number."""
+        self._epoll.register(fd, _BOTH)
+        watch = self._watches[fd] = Watch(self.owner)
+        return watch
 
     def unwatch(self, source: HasFileno) -> None:
         """Forget a descriptor, whoever else may hold what it stands for."""
@@ -260,21 +272,18 @@ class Loop:
         watch.on_readable = watch.on_writable = watch.on_error = None
         return True
 
-    def _watch_fd(self, fd: int) -> Watch:
-        self._epoll.register(fd, _BOTH)
-        watch = self._watches[fd] = Watch(self.owner)
-        return watch
-
     @coroutine
     def readable(self, watch: Watch) -> Generator[Callable[[], None], None, None]:
         """Wait until a descriptor that would block can be read from."""
-        watch.on_readable = self._current().wake
+        task = self.current or self._nobody()
+        watch.on_readable = task.step if watch.owner is task.owner else task.wake
         yield watch.stop_reading
 
     @coroutine
     def writable(self, watch: Watch) -> Generator[Callable[[], None], None, None]:
         """Wait until a descriptor that would block can be written to."""
-        watch.on_writable = self._current().wake
+        task = self.current or self._nobody()
+        watch.on_writable = task.step if watch.owner is task.owner else task.wake
         yield watch.stop_writing
 
     # Tasks and time.
@@ -308,33 +317,40 @@ class Loop:
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
         """Call something after some time."""
-        return self._timers.add(self.clock() + seconds, call, self.owner)
+        timer = Timer(call, self.owner)
+        self.start_timer(seconds, timer)
+        return timer
+
+    def start_timer(self, seconds: float, timer: Timer) -> None:
+        """Have a timer run after some time."""
+        self._timers.add(self.clock() + seconds, timer)
 
     async def sleep(self, seconds: float) -> None:
         """Wait for some time."""
-        timer = self.call_later(seconds, self._current().wake)
+        task = self.current or self._nobody()
+        timer = self.call_later(seconds, task.wake)
         await _suspend(timer.cancel)
 
     async def wait_for(self, arrange: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
         """Wait for anything at all: `arrange` is given the call that ends the wait, and returns its undoing."""
-        await _suspend(arrange(self._current().wake))
+        task = self.current or self._nobody()
+        await _suspend(arrange(task.wake))
 
     async def join(self, task: Task) -> Any:
         """Wait for a task and return its result, or raise its error."""
         if not task.done:
-            await _suspend(task.when_done(self._current().wake))
+            waiting = self.current or self._nobody()
+            await _suspend(task.when_done(waiting.wake))
         if task.error is not None:
             raise task.error
         return task.result
 
     def timeout(self, seconds: float) -> "Timeout":
         """Raise TimeoutError in this task if the block takes longer."""
-        return Timeout(self, self._current(), seconds)
+        return Timeout(self, self.current or self._nobody(), seconds)
 
-    def _current(self) -> Task:
-        if self.current is None:
-            raise RuntimeError("only a task of this loop can wait")
-        return self.current
+    def _nobody(self) -> NoReturn:
+        raise RuntimeError("only a task of this loop can wait")
 
     # Running.
 
@@ -378,7 +394,8 @@ class Loop:
         """Do what the owner has to do whose turn it is, until its slice is over."""
         owner = self._line.popleft()
         if owner.credit <= 0:
-            owner.credit += SLICE
+            # Rounds in which nobody else has a turn take no time: they are paid for at once.
+            owner.credit = owner.credit + SLICE if self._line else owner.credit % SLICE or SLICE
             if owner.credit <= 0:  # it still has to pay for earlier turns
                 self._line.append(owner)
                 return

@@ -4,15 +4,13 @@ A name that is given here is decided as a name, by the same function as everywhe
 looked at as on a transparent connection: the server name in TLS has to agree with the name that was asked for.
 """
 
-from belljar.gateway.carrying import carry
 from belljar.gateway.claims import unreadable
-from belljar.gateway.denials import say_goodbye
-from belljar.gateway.door import Door
+from belljar.gateway.denials import HTTP_PROXY, SOCKS, TRANSPARENT, Front, deny, say_goodbye
 from belljar.gateway.firstbytes import FirstBytes, HttpClient
-from belljar.gateway.fronts import HTTP_PROXY, SOCKS, TRANSPARENT, Front
-from belljar.gateway.refusing import deny
 from belljar.gateway.rewriting import rewrite_for_server
+from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.streams import Stream
+from belljar.gateway.tcpflow import TcpFlow
 from belljar.policy import Flow, Verdict
 from belljar.wire.httphead import Http2Preface, RequestHead, RequestHeadParser
 from belljar.wire.httptarget import TargetForm
@@ -20,38 +18,39 @@ from belljar.wire.outcome import NEED_MORE, Fault, Refuse
 from belljar.wire.socks5 import NO_AUTHENTICATION, ConnectRequest, Greeting, RefusedSocks, Socks5Parser
 
 
-async def handle_socks(door: Door, client: Stream) -> None:
+async def handle_socks(sandbox: SandboxState, client: Stream) -> None:
     """Serve one client of the SOCKS5 proxy."""
-    with door.jar.handshake():
+    with sandbox.handshake():
         try:
-            with door.loop.timeout(door.jar.limits.first_bytes_seconds):
+            with sandbox.loop.timeout(sandbox.limits.first_bytes_seconds):
                 request = await _socks_request(client)
         except OSError:
             client.reset()
             return
     if isinstance(request, ConnectRequest):
-        await _go(door, client, door.flow_to(request.host, request.port), None, SOCKS)
+        await _go(sandbox, client, sandbox.flow_to(request.host, request.port), None, SOCKS)
     else:
-        door.jar.observer.flow_denied(_nowhere(request))
-        await say_goodbye(door.loop, client, request.answer)
+        sandbox.observer.flow_denied(_nowhere(request))
+        await say_goodbye(sandbox.loop, client, request.answer)
 
 
-async def handle_http(door: Door, client: Stream) -> None:
+async def handle_http(sandbox: SandboxState, client: Stream) -> None:
     """Serve one client of the HTTP proxy: a tunnel, or one request."""
-    with door.jar.handshake():
+    with sandbox.handshake():
         try:
-            with door.loop.timeout(door.jar.limits.first_bytes_seconds):
+            with sandbox.loop.timeout(sandbox.limits.first_bytes_seconds):
                 head, trailing = await _http_request(client)
         except OSError:
             client.reset()
             return
     if isinstance(head, Refuse):
-        await deny(door, client, _nowhere(head), None, HTTP_PROXY)
+        await deny(sandbox, client, _nowhere(head), None, HTTP_PROXY)
     elif head.form is TargetForm.AUTHORITY:
         client.unread(trailing)
-        await _go(door, client, door.flow_to(head.host, head.port or 0), None, HTTP_PROXY)
+        await _go(sandbox, client, sandbox.flow_to(head.host, head.port or 0), None, HTTP_PROXY)
     else:
-        await _go(door, client, door.flow_to(head.host, head.port or 80), _for_the_server(head, trailing), TRANSPARENT)
+        flow, said = sandbox.flow_to(head.host, head.port or 80), _for_the_server(head, trailing)
+        await _go(sandbox, client, flow, said, TRANSPARENT)
 
 
 async def _socks_request(client: Stream) -> ConnectRequest | RefusedSocks:
@@ -95,12 +94,12 @@ def _for_the_server(head: RequestHead, trailing: bytes) -> HttpClient:
     return HttpClient(raw + trailing, answer)
 
 
-async def _go(door: Door, client: Stream, flow: Flow, said: FirstBytes | None, front: Front) -> None:
-    verdict = door.decide(flow)
+async def _go(sandbox: SandboxState, client: Stream, flow: Flow, said: FirstBytes | None, front: Front) -> None:
+    verdict = sandbox.decide_new(flow)
     if verdict.allowed:
-        await carry(door, client, flow, said, front)
+        await TcpFlow(sandbox, client, verdict, front).carry(said)
     else:
-        await deny(door, client, verdict, said, front)
+        await deny(sandbox, client, verdict, said, front)
 
 
 def _nowhere(refusal: Refuse) -> Verdict:

@@ -21,11 +21,11 @@ class HopelessError(OSError):
     """An attempt failed in a way that every other would, too."""
 
 
-async def connect_any(loop: Loop, addresses: Sequence[Address], port: int) -> Stream:
+def connect_any(loop: Loop, addresses: Sequence[Address], port: int) -> Coroutine[Any, Any, Stream]:
     """Connect to whichever address answers first. Raises OSError."""
     if len(addresses) == 1:
-        return await connect(loop, addresses[0], port)
-    return await first_of(loop, [partial(connect, loop, address, port) for address in in_turn(addresses)])
+        return connect(loop, addresses[0], port)
+    return first_of(loop, [partial(connect, loop, address, port) for address in in_turn(addresses)])
 
 
 async def first_of(loop: Loop, attempts: Sequence[Attempt]) -> Stream:

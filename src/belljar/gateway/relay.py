@@ -73,7 +73,8 @@ class Pump:
             self._relay.loop.call_soon(self._resume)
         finally:
             if self._pipe is not None and not self._in_pipe:
-                self._release()
+                self._pipes.give_back(self._pipe, empty=True)
+                self._pipe = None
 
     def _wait(self) -> None:
         """Wait for the sink while there are bytes for it, else for the source."""
@@ -114,14 +115,10 @@ class Pump:
     def end(self) -> None:
         """Do nothing more, and let go of everything."""
         self.finished = True
-        self._release()
-        del self._relay  # or it would take a garbage collection to be rid of both
-
-    def _release(self) -> None:
-        """Give the pipe back."""
         if self._pipe is not None:
             self._pipes.give_back(self._pipe, empty=not self._in_pipe)
             self._pipe = None
+        del self._relay  # or it would take a garbage collection to be rid of both
 
 
 class Relay:

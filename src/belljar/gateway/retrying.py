@@ -3,6 +3,8 @@
 Nothing that stands behind the first hello is passed on before the server has answered: it could be the second one.
 """
 
+from socket import MSG_PEEK
+
 from belljar.gateway.firstbytes import TlsClient
 from belljar.gateway.loop import Loop
 from belljar.gateway.streams import Stream
@@ -12,14 +14,17 @@ from belljar.wire.retryhello import ANSWER_BYTES, RetriedHelloParser, asks_for_r
 
 async def server_asks_for_retry(loop: Loop, upstream: Stream) -> bool:
     """Look at the server's answer to a hello, and leave it where it is. Raises OSError."""
-    seen = await upstream.peek(ANSWER_BYTES)
-    while (answer := asks_for_retry(seen)) is NEED_MORE and seen:
+    before = -1
+    while True:
+        try:
+            seen = upstream.socket.recv(ANSWER_BYTES, MSG_PEEK)
+            answer = asks_for_retry(seen)
+            if answer is not NEED_MORE or len(seen) == before or not seen:  # the same once more is the end
+                return answer is True
+            before = len(seen)
+        except BlockingIOError:
+            pass
         await loop.readable(upstream.watch)
-        more = await upstream.peek(ANSWER_BYTES)
-        if len(more) == len(seen):  # the end
-            return False
-        seen = more
-    return answer is True
 
 
 async def read_second_hello(client: Stream, behind: bytes) -> TlsClient:

@@ -43,7 +43,7 @@ class Stream:
         self.socket = connected
         self.descriptor = connected.fileno()
         """-1 when closed."""
-        self.watch = loop.watch(connected)
+        self.watch = loop.watch_descriptor(self.descriptor)
         self.on_close: Callable[[], None] | None = None
         self.kept: Keeping | None = None
         """Where bytes are accounted for that were read and stay in memory; without one, they are not."""
@@ -116,7 +116,7 @@ class Stream:
         if self.descriptor != -1:
             self._loop.forget(self.descriptor)
             self.descriptor = -1
-            self.socket.close()
+            os.close(self.socket.detach())
             if self.kept is not None:
                 self.kept.let_go()
             if self.on_close is not None:

@@ -44,13 +44,11 @@ class Timers:
         """How many have not been called off."""
         return sum(timer.call is not None for _, _, timer in self.heap)
 
-    def add(self, when: float, call: Callable[[], None], owner: Owner) -> Timer:
-        """Have something called at some time."""
+    def add(self, when: float, timer: Timer) -> None:
+        """Have a timer run at some time."""
         if len(self.heap) > self._many:
             self._drop_cancelled()
-        timer = Timer(call, owner)
         heapq.heappush(self.heap, (when, next(self._numbers), timer))
-        return timer
 
     def seconds_to_next(self, now: float) -> float:
         """Return how long it is until something is due; -1 if nothing ever is."""

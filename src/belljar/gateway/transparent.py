@@ -6,49 +6,48 @@ policy does not grant it, the first bytes may name a granted domain, and then th
 the address.
 """
 
-from belljar.gateway.carrying import carry
 from belljar.gateway.claims import named_host
-from belljar.gateway.door import Door
+from belljar.gateway.denials import deny, first_bytes_within
 from belljar.gateway.firstbytes import FirstBytes
 from belljar.gateway.origin import is_to, original_destination
-from belljar.gateway.refusing import deny, first_bytes_within
+from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.streams import Stream
+from belljar.gateway.tcpflow import TcpFlow
 from belljar.policy import Flow, Reason, Verdict
 
 
-async def handle(door: Door, client: Stream) -> None:
+async def handle(sandbox: SandboxState, client: Stream) -> None:
     """Serve one redirected connection."""
-    dialled = _dialled(door, client)
-    if dialled is None:
-        door.jar.observer.limit_reached("direct_dial")
+    flow = _dialled(sandbox, client)
+    if flow is None:
+        sandbox.observer.limit_reached("direct_dial")
         client.reset()
         return
-    flow, verdict, said = await _identify(door, client, dialled)
+    verdict, said = sandbox.decide_new(flow), None
+    if verdict.reason is Reason.NOT_ALLOWED_ADDRESS:
+        verdict, said = await _identify(sandbox, client, verdict)
     if verdict.allowed:
-        await carry(door, client, flow, said)
+        await TcpFlow(sandbox, client, verdict).carry(said)
     else:
-        await deny(door, client, verdict, said)
+        await deny(sandbox, client, verdict, said)
 
 
-def _dialled(door: Door, client: Stream) -> Flow | None:
+def _dialled(sandbox: SandboxState, client: Stream) -> Flow | None:
     """Return what was dialled; None for a connection that was not redirected, but made to the listener itself."""
     try:
         destination = original_destination(client.socket)
     except OSError:
         return None
-    flow = door.flow_to(*destination)
+    flow = sandbox.flow_to(*destination)
     if flow.name is None and is_to(client.socket, destination):  # no name has the listener's own address
         return None
     return flow
 
 
-async def _identify(door: Door, client: Stream, flow: Flow) -> tuple[Flow, Verdict, FirstBytes | None]:
-    verdict = door.decide(flow)
-    if verdict.reason is not Reason.NOT_ALLOWED_ADDRESS:
-        return flow, verdict, None
-    with door.jar.handshake():
-        said = await first_bytes_within(door, client, door.jar.limits.first_bytes_seconds)
+async def _identify(sandbox: SandboxState, client: Stream, verdict: Verdict) -> tuple[Verdict, FirstBytes]:
+    """Listen to a client whose address is not granted; decide again if it says a name."""
+    with sandbox.handshake():
+        said = await first_bytes_within(sandbox.loop, client, sandbox.limits.first_bytes_seconds)
     if (claimed := named_host(said)) is not None:
-        flow = Flow(claimed, flow.port)
-        verdict = door.decide(flow)
-    return flow, verdict, said
+        verdict = sandbox.decide_new(Flow(claimed, verdict.flow.port))
+    return verdict, said

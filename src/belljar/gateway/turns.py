@@ -7,7 +7,7 @@ has to do waits in a queue of its own. Owners take turns, a slice of time each (
 is charged to the owner's credit; whoever has none left gets the next slice at the end of the line, and who has
 overdrawn by a step that could not be divided waits for as many rounds as that takes to pay. An owner that comes with
 credit goes ahead of those that have used theirs up, so a small request need not wait for a round of large ones. Nobody
-is held back while nobody else waits.
+is held back while nobody else waits: rounds in which nobody else has a turn are paid for at once.
 """
 
 from collections import deque

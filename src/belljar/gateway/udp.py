@@ -15,15 +15,16 @@ client learns it at once. A client that goes on regardless is told of once in a 
 
 import socket
 from collections.abc import Iterable
+from functools import partial
 from ipaddress import ip_address
 from typing import Final
 
-from belljar.gateway.door import Door
 from belljar.gateway.loop import Task
 from belljar.gateway.origin import Endpoint, own_address
+from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.udpflow import MAX_DATAGRAM, Answers, UdpFlow
 from belljar.linux import transparent
-from belljar.policy import Flow, Protocol, Verdict, to_address, to_name
+from belljar.policy import Protocol, Verdict
 
 REPEAT_SECONDS: Final = 10.0
 """How long a denial is not told again for the same client and destination."""
@@ -37,8 +38,8 @@ _Pair = tuple[Endpoint, Endpoint]
 class UdpService:
     """Serves the UDP of one sandbox."""
 
-    def __init__(self, door: Door, answers: Answers) -> None:
-        self._door, self._answers = door, answers
+    def __init__(self, sandbox: SandboxState, answers: Answers) -> None:
+        self._sandbox, self._answers = sandbox, answers
         self._flows: dict[_Pair, UdpFlow] = {}
         self._told: dict[tuple[_Pair, str], float] = {}
         """When each denial was told last."""
@@ -49,24 +50,24 @@ class UdpService:
         """Begin to take datagrams from listeners, which stay the caller's."""
         for listener in listeners:
             self._listeners.append(listener)
-            self._tasks.append(self._door.loop.spawn(self._take_for_ever(listener)))
+            self._tasks.append(self._sandbox.loop.spawn(self._take_for_ever(listener)))
 
     def close(self) -> None:
         """Take no more; do so before the listeners are closed. Flows end with the others of the sandbox."""
         for task in self._tasks:
             task.cancel()
         for listener in self._listeners:
-            self._door.loop.unwatch(listener)
+            self._sandbox.loop.unwatch(listener)
 
     async def _take_for_ever(self, listener: socket.socket) -> None:
-        loop = self._door.loop
+        loop = self._sandbox.loop
         watch, itself = loop.watch(listener), own_address(listener)
         while True:
             try:
                 data, ancillary, _, peer = listener.recvmsg(MAX_DATAGRAM, transparent.ANCILLARY_BYTES)
                 asked = Endpoint(*transparent.destination(ancillary))
                 if asked == itself:
-                    self._door.jar.observer.limit_reached("direct_dial")
+                    self._sandbox.observer.limit_reached("direct_dial")
                 else:
                     self._take(Endpoint(ip_address(peer[0]), peer[1]), asked, data)
                 if loop.clock() >= loop.slice_ends:
@@ -76,7 +77,7 @@ class UdpService:
             except OSError:  # the kernel has no memory to spare, say
                 await loop.sleep(_PAUSE_SECONDS)
             except Exception as error:  # noqa: BLE001 - a bug that one datagram meets is not the end of the others
-                self._door.jar.observer.bug_found(error)
+                self._sandbox.observer.bug_found(error)
 
     def _take(self, client: Endpoint, asked: Endpoint, data: bytes) -> None:
         flow = self._flows.get((client, asked)) or self._begin(client, asked)
@@ -84,42 +85,36 @@ class UdpService:
             flow.send(data)
 
     def _begin(self, client: Endpoint, asked: Endpoint) -> UdpFlow | None:
-        jar, pair = self._door.jar, (client, asked)
-        verdict = jar.decide(self._identify(asked))
+        sandbox, pair = self._sandbox, (client, asked)
+        verdict = sandbox.decide(sandbox.flow_to(*asked, Protocol.UDP))
         if not verdict.allowed:
             self._tell(pair, verdict)
         if not verdict.allowed or not self._may_begin():
             self._answers.refuse(asked, client)
             return None
-        flow = self._flows[pair] = UdpFlow(self._door, client, asked, verdict.flow, self._answers)
-        flow.on_end = lambda: self._forget(pair)
-        flow.on_denial = lambda verdict: self._tell(pair, verdict)
+        flow = self._flows[pair] = UdpFlow(sandbox, client, asked, verdict, self._answers)
+        flow.on_end = partial(self._forget, pair)
+        flow.on_denial = partial(self._tell, pair)
         return flow
 
-    def _identify(self, asked: Endpoint) -> Flow:
-        name = self._door.jar.names.name_of(asked.address)
-        return to_name(name, asked.port, Protocol.UDP) if name else to_address(*asked, Protocol.UDP)
-
     def _forget(self, pair: _Pair) -> None:
-        self._door.jar.descriptors.give_back(_DESCRIPTORS_PER_FLOW)
+        self._sandbox.descriptors.give_back(_DESCRIPTORS_PER_FLOW)
         del self._flows[pair]
 
     def _may_begin(self) -> bool:
-        jar = self._door.jar
-        if len(self._flows) >= jar.limits.udp_flows:
-            jar.observer.limit_reached("udp_flows")
-            return False
-        if not jar.descriptors.take(_DESCRIPTORS_PER_FLOW):
-            jar.observer.limit_reached("descriptors")
-            return False
+        sandbox = self._sandbox
+        if len(self._flows) >= sandbox.limits.udp_flows:
+            return sandbox.refuse("udp_flows")
+        if not sandbox.descriptors.take(_DESCRIPTORS_PER_FLOW):
+            return sandbox.refuse("descriptors")
         return True
 
     def _tell(self, pair: _Pair, verdict: Verdict) -> None:
         """Take note of a denial, unless the same has been told a moment ago."""
-        now, denial = self._door.loop.clock(), (pair, verdict.reason)
+        now, denial = self._sandbox.loop.clock(), (pair, verdict.reason)
         if self._told.get(denial, now - REPEAT_SECONDS) > now - REPEAT_SECONDS:
             return
-        if len(self._told) >= self._door.jar.limits.udp_flows:
+        if len(self._told) >= self._sandbox.limits.udp_flows:
             self._told.clear()
         self._told[denial] = now
-        self._door.jar.observer.flow_denied(verdict)
+        self._sandbox.observer.flow_denied(verdict)

@@ -1,27 +1,24 @@
 """One UDP flow: a client in the sandbox, the destination it asked for, and a socket that leads there.
 
-The flow is settled as a TCP connection's is: its name is resolved, every address checked, and the policy asked again.
-Datagrams wait meanwhile. The socket is then connected to a checked address, so that the kernel takes answers from there
-alone, and the policy of that moment has the last word before anything is sent. The address is of the family that the
-client chose, if there is one: a client that tries both is not deceived.
+The flow is settled as a TCP connection's is (`dialing`): its name is resolved, every address checked, and the policy
+asked again. Datagrams wait meanwhile. The socket is connected to a checked address, so that the kernel takes answers
+from there alone, and the policy of that moment has the last word before anything is sent. The address is of the family
+that the client chose, if there is one: a client that tries both is not deceived.
 
 Nobody tells when a flow is over. It ends when nothing has passed for some time, and sooner if nothing ever came back.
 """
 
 import errno
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
-from belljar.gateway.accounts import Account
-from belljar.gateway.dialing import DeniedError
-from belljar.gateway.door import Door
 from belljar.gateway.events import Ending
-from belljar.gateway.jar import Carried
+from belljar.gateway.flows import Carried, DeniedError, LiveFlow
 from belljar.gateway.origin import Endpoint
-from belljar.names import Address
-from belljar.policy import Flow, Verdict
+from belljar.gateway.sandbox import SandboxState
+from belljar.policy import Verdict
 from belljar.wire.packets import MAX_DATA, port_unreachable_packet, udp_packet
 
 ANSWERED_SECONDS: Final = 120.0
@@ -56,31 +53,37 @@ class Answers:
             self._sockets[client.address.version].sendto(packet, (str(client.address), 0))
 
 
-class UdpFlow:
+class UdpFlow(LiveFlow):
     """A flow that the policy has allowed, from its first datagram on."""
 
-    def __init__(self, door: Door, client: Endpoint, asked: Endpoint, flow: Flow, answers: Answers) -> None:
-        self._door, self._client, self._asked, self._answers = door, client, asked, answers
-        self._last = door.loop.clock()
-        self._account = Account(
-            door, flow, lambda verdict: self._deny(verdict, "cut"), lambda: self.end("cut"), self._carried
-        )
+    __slots__ = (
+        "_answers", "_asked", "_bytes_down", "_bytes_up", "_client", "_last", "_opening", "_timer", "_trouble",
+        "_upstream", "_waiting", "on_denial", "on_end",
+    )  # fmt: skip
+
+    def __init__(
+        self, sandbox: SandboxState, client: Endpoint, asked: Endpoint, verdict: Verdict, answers: Answers
+    ) -> None:
+        super().__init__(sandbox, verdict)
+        self._client, self._asked, self._answers = client, asked, answers
+        self._last = self.started
         self._waiting: list[bytes] = []
         self._upstream: socket.socket | None = None
         self._bytes_up = self._bytes_down = 0
-        self._error: str | None = None
-        self._ended = False
+        self._trouble: str | None = None
+        """What was heard last of datagrams that did not arrive."""
         self.on_end: Callable[[], None] = _nothing
-        self.on_denial: Callable[[Verdict], None] = _ignore
-        self._opening = door.loop.spawn(self._open())
-        self._timer = door.loop.call_later(UNANSWERED_SECONDS, self._look_at_clock)
+        self.on_denial: Callable[[Verdict], None] = sandbox.observer.flow_denied
+        """Has a denial on record; not every one has to be, of a client that does not give up."""
+        self._opening = sandbox.loop.spawn(self._open())
+        self._timer = sandbox.loop.call_later(UNANSWERED_SECONDS, self._look_at_clock)
 
     def send(self, data: bytes) -> None:
         """Pass a datagram on, now or when the flow is settled."""
         if self._upstream is None:
             self._wait(data)
             return
-        self._last = self._door.loop.clock()
+        self._last = self.sandbox.loop.clock()
         try:
             self._upstream.send(data)
         except BlockingIOError:
@@ -91,50 +94,47 @@ class UdpFlow:
             self._bytes_up += len(data)
 
     def _wait(self, data: bytes) -> None:
-        jar, size = self._door.jar, _size_in_memory(data)
-        if jar.udp_waiting_bytes + size > jar.limits.udp_waiting_bytes:
-            jar.observer.limit_reached("udp_waiting_bytes")
+        sandbox, size = self.sandbox, _size_in_memory(data)
+        if sandbox.udp_waiting_bytes + size > sandbox.limits.udp_waiting_bytes:
+            sandbox.refuse("udp_waiting_bytes")
             return
-        jar.udp_waiting_bytes += size
+        sandbox.udp_waiting_bytes += size
         self._waiting.append(data)
 
     def _stop_waiting(self) -> list[bytes]:
         waiting, self._waiting = self._waiting, []
-        self._door.jar.udp_waiting_bytes -= sum(map(_size_in_memory, waiting))
+        self.sandbox.udp_waiting_bytes -= sum(map(_size_in_memory, waiting))
         return waiting
 
     async def _open(self) -> None:
-        jar, dialler = self._door.jar, self._door.dialler
+        """Connect a socket, and let what waits pass, if the flow is still allowed."""
+        sandbox = self.sandbox
         try:
-            with self._door.loop.timeout(jar.limits.dial_seconds):
-                flow, addresses = await dialler.addresses_for_datagrams(jar, self._account.flow)
-            self._connect(flow, addresses)
+            with sandbox.loop.timeout(sandbox.limits.dial_seconds):
+                upstream = await sandbox.dialler.open_datagram_socket(self, self._asked.address.version)
         except DeniedError as denied:
             self._deny(denied.verdict, "denied")
+            return
         except OSError as error:
-            self._error = str(error) or "it took too long"
+            self.failure = str(error) or "it took too long"
             self.end("failed")
             self._answers.refuse(self._asked, self._client)
-
-    def _connect(self, flow: Flow, addresses: Sequence[Address]) -> None:
-        """Connect a socket, and let what waits pass, if the flow is still allowed. Raises DeniedError and OSError."""
-        if self._ended:
             return
-        own_family = self._asked.address.version
-        nearest_first = sorted(addresses, key=lambda address: address.version != own_family)
-        upstream = self._upstream = _connected(nearest_first, self._asked.port)
-        # By the policy of now, and where the address leads now: both may be others than before.
-        self._account.update(self._door.dialler.as_connected(flow, upstream))
-        self._door.loop.watch(upstream).on_readable = self._receive
-        self._account.tell_allowed()
+        if self.ended:
+            upstream.close()
+            return
+        self._upstream = upstream
+        sandbox.loop.watch(upstream).on_readable = self._receive
+        self.tell_allowed()
         for data in self._stop_waiting():
             self.send(data)
 
     def _receive(self) -> None:
-        if self._ended or self._upstream is None:
+        loop = self.sandbox.loop
+        if self.ended or self._upstream is None:
             return
         for _ in range(_BATCH):
-            if self._door.loop.clock() >= self._door.loop.slice_ends:
+            if loop.clock() >= loop.slice_ends:
                 break
             try:
                 data = self._upstream.recv(MAX_DATAGRAM)
@@ -143,64 +143,55 @@ class UdpFlow:
             except OSError as error:
                 self._note(error)
             else:
-                self._last = self._door.loop.clock()
+                self._last = loop.clock()
                 self._bytes_down += len(data)
                 self._answers.send(self._asked, self._client, data)
-        self._door.loop.call_soon(self._receive)
+        loop.call_soon(self._receive)
 
     def _note(self, error: OSError) -> None:
         """Pass bad news on (an ICMP error, most often). It may be about one datagram only, so the flow goes on."""
-        self._error = str(error)
+        self._trouble = str(error)
         if error.errno != errno.EMSGSIZE:
             self._answers.refuse(self._asked, self._client)
 
     def _look_at_clock(self) -> None:
-        patience = ANSWERED_SECONDS if self._bytes_down else UNANSWERED_SECONDS
-        left = self._last + patience - self._door.loop.clock()
+        loop = self.sandbox.loop
+        left = self._last + (ANSWERED_SECONDS if self._bytes_down else UNANSWERED_SECONDS) - loop.clock()
         if left > 0:
-            self._timer = self._door.loop.call_later(left, self._look_at_clock)
+            self._timer = loop.call_later(left, self._look_at_clock)
+        elif self._trouble is not None and not self._bytes_down:
+            self.failure = self._trouble
+            self.end("failed")
         else:
-            self.end("failed" if self._error is not None and not self._bytes_down else "closed")
+            self.end("closed")
+
+    def tell_denied(self, verdict: Verdict) -> None:
+        """Have it on record that the flow is denied."""
+        self.on_denial(verdict)
+
+    def cut(self, verdict: Verdict) -> None:
+        """End the flow because a new policy denies it."""
+        self._deny(verdict, "cut")
 
     def _deny(self, verdict: Verdict, how: Ending) -> None:
-        """End the flow because more is known about it now, or because a new policy denies it."""
-        self.on_denial(verdict)
-        self.end(how)
-        self._answers.refuse(self._asked, self._client)
+        try:
+            self.tell_denied(verdict)
+        finally:
+            self.end(how)
+            self._answers.refuse(self._asked, self._client)
 
-    def end(self, how: Ending) -> None:
-        """Release everything, once."""
-        if self._ended:
-            return
-        self._ended = True
-        self._account.leave()
+    def _release(self, how: Ending) -> None:  # noqa: ARG002
         self._stop_waiting()
         self._timer.cancel()
         self._opening.cancel()
         if self._upstream is not None:
-            self._door.loop.unwatch(self._upstream)
+            self.sandbox.loop.unwatch(self._upstream)
             self._upstream.close()
-        self._account.tell_closed(how, self._carried(), self._error if how == "failed" else None)
         self.on_end()
 
-    def _carried(self) -> Carried:
+    def carried(self) -> Carried:
+        """Return how many bytes have passed."""
         return Carried(self._bytes_up, self._bytes_down)
-
-
-def _connected(addresses: Sequence[Address], port: int) -> socket.socket:
-    """Return a socket that is connected to the first address that there is a way to. Raises OSError."""
-    trouble = OSError("the name has no addresses")
-    for address in addresses:
-        family = socket.AF_INET if address.version == 4 else socket.AF_INET6
-        connected = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-        try:
-            connected.connect((str(address), port))
-        except OSError as error:
-            connected.close()
-            trouble = error
-        else:
-            return connected
-    raise trouble
 
 
 def _size_in_memory(data: bytes) -> int:
@@ -208,8 +199,4 @@ def _size_in_memory(data: bytes) -> int:
 
 
 def _nothing() -> None:
-    pass
-
-
-def _ignore(_verdict: Verdict) -> None:
     pass

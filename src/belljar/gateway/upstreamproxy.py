@@ -18,9 +18,10 @@ wherever it goes, without any policy; so no sandbox is connected to one of its a
 `host_ports` to one that runs on this machine.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from socket import IPPROTO_TCP
+from typing import Any
 
 from belljar.errors import BelljarError
 from belljar.gateway.denials import describe
@@ -61,13 +62,9 @@ class Upstream:
         self._loop = loop
         self._resolver = resolver
         self._proxy = settings.proxy
+        self.has_proxy = settings.proxy is not None
         self._exceptions = settings.exceptions
         self._proxy_resolves = settings.proxy is not None and settings.proxy_resolves
-
-    @property
-    def has_proxy(self) -> bool:
-        """Whether there is one."""
-        return self._proxy is not None
 
     def resolves(self, name: str) -> bool:
         """Tell whether a name is left to the proxy, and so must not be resolved here."""
@@ -99,20 +96,20 @@ class Upstream:
             return any(address.is_loopback or is_own(address, IPPROTO_TCP, proxy.port) for address in proxies)
         return any(unwrap(address) in proxies for address in flow.addresses)
 
-    async def connect(self, flow: Flow, port: int) -> Stream:
+    def connect(self, flow: Flow, port: int) -> Coroutine[Any, Any, Stream]:
         """Connect to where a flow leads. Raises OSError."""
         proxy = self._proxy
         if proxy is None:
-            return await connect_any(self._loop, flow.addresses, port)
+            return connect_any(self._loop, flow.addresses, port)
         if flow.name is not None and self.resolves(flow.name):
-            return await self._tunnel(proxy, flow.name, port)
+            return self._tunnel(proxy, flow.name, port)
         attempts = [
             partial(connect, self._loop, address, port)
             if self.is_direct(flow.name, address)
             else partial(self._tunnel, proxy, address, port)
             for address in in_turn(flow.addresses)
         ]
-        return await first_of(self._loop, attempts)
+        return first_of(self._loop, attempts)
 
     async def _tunnel(self, proxy: UpstreamProxy, host: Host, port: int) -> Stream:
         addresses = await self._addresses_of(proxy)

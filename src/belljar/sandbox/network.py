@@ -7,7 +7,7 @@ from belljar.policy import CompiledPolicy
 from belljar.sandbox.ledger import Ledger
 
 if TYPE_CHECKING:  # to import it takes as long as to make a sandbox
-    from belljar.gateway.jar import Limits
+    from belljar.gateway.limits import Limits
 
 
 class Network(NamedTuple):

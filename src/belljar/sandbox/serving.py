@@ -2,11 +2,12 @@
 
 from belljar.gateway.audit import keep_flushed
 from belljar.gateway.gateway import Gateway
-from belljar.gateway.jar import Jar, Limits
+from belljar.gateway.limits import Limits
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop
 from belljar.gateway.observing import Observer
 from belljar.gateway.resolver import Resolver
+from belljar.gateway.sandbox import SandboxState
 from belljar.linux.processes import allow_most_descriptors
 from belljar.sandbox.network import Network
 
@@ -18,5 +19,5 @@ def serve(loop: Loop, network: Network, listeners: Listeners) -> Gateway:
     if network.ledger.audit is not None:
         loop.spawn(keep_flushed(loop, network.ledger.audit))
     observer = Observer("local", audit=network.ledger)
-    gateway.open(Jar("local", network.policy, observer, network.limits or Limits()), listeners)
+    gateway.open(SandboxState("local", network.policy, observer, network.limits or Limits()), listeners)
     return gateway

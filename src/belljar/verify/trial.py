@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 from belljar.errors import BelljarError
 from belljar.gateway.audit import AuditLog, open_log
 from belljar.gateway.hostfiles import Server
-from belljar.gateway.jar import Limits
+from belljar.gateway.limits import Limits
 from belljar.gateway.settings import Settings
 from belljar.linux.hostaddresses import own_addresses
 from belljar.linux.programs import run as run_program

@@ -24,9 +24,9 @@ from belljar.backends.containers import perimeterdoors
 from belljar.backends.containers.backend import ContainerBackend
 from belljar.backends.containers.engine import Engine
 from belljar.backends.interface import MachineError, SandboxStatus, SpecError, State
-from belljar.gateway.jar import Jar
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.observing import Observer
+from belljar.gateway.sandbox import SandboxState
 from belljar.linux import perimeternft, programs
 from belljar.linux.namespaces import NetworkNamespace
 from belljar.sandbox.spec import Isolation, SandboxSpec
@@ -136,7 +136,7 @@ class World:
 
     def serve(self, name: str, text: str, listeners: Listeners) -> None:
         self._served.add(name)
-        jar = Jar(name, policy(text), Observer(name))
+        jar = SandboxState(name, policy(text), Observer(name))
         self.serving.do(lambda: self.serving.gateway.open(jar, listeners))
 
     def stop_serving(self, name: str) -> None:

@@ -14,8 +14,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from belljar.gateway.jar import Jar
 from belljar.gateway.observing import Denial
+from belljar.gateway.sandbox import SandboxState
 from tests.gateway.serving import Serving
 from tests.universe import Contact, Sandbox, Universe, addresses
 from tests.universe.clients import PATIENCE, received
@@ -54,7 +54,7 @@ class Page(NamedTuple):
 class Agent:
     """Tries things from inside of a sandbox."""
 
-    def __init__(self, serving: Serving, sandbox: Sandbox, jar: Jar, log: Path) -> None:
+    def __init__(self, serving: Serving, sandbox: Sandbox, jar: SandboxState, log: Path) -> None:
         self.serving, self.sandbox, self.jar = serving, sandbox, jar
         self.universe = serving.universe
         self._log = log

@@ -155,7 +155,7 @@ def test_an_address_inside_of_another(enter, universe, door, form):
 @pytest.mark.parametrize("named", [False, True], ids=["by address", "by name"])
 @every_place
 def test_datagrams(enter, universe, place, named):
-    agent = enter(OPEN, udp=True)
+    agent = enter(OPEN)
     asked = agent.address_of("late.test") if named else place.address
     with own(universe, place):
         name(universe, place)
@@ -178,7 +178,7 @@ def test_datagrams(enter, universe, place, named):
 def test_datagrams_to_the_routers_of_a_network_of_the_host(enter, universe):
     """A host that forwards is one of the routers that the first address of its networks stands for (anycast)."""
     routers = addresses.GATEWAY_V6.removesuffix("1")
-    agent = enter(OPEN, udp=True)
+    agent = enter(OPEN)
     universe.gateway.call(run, "sysctl", "-q", "-w", "net.ipv6.conf.wire.forwarding=1")
     try:
         with datagrams_to(universe.gateway, routers) as host:
@@ -221,7 +221,7 @@ def test_an_address_that_comes_while_it_is_dialled(enter, universe):
 @pytest.mark.parametrize("rule", ["to 203.0.113.140", f"from {addresses.GATEWAY}", "ipproto udp dport 7"])
 def test_datagrams_that_a_rule_leads_to_the_host(enter, universe, rule):
     """One for sources shows only when the kernel has chosen one: when there is a socket that could send."""
-    agent, there = enter(OPEN, udp=True), "203.0.113.140"
+    agent, there = enter(OPEN), "203.0.113.140"
     with changed(
         universe,
         f"route add local {there} dev lo table 100 src {addresses.GATEWAY}",

@@ -29,7 +29,6 @@ from typing import Any, Final, NamedTuple
 from belljar.gateway.audit import AuditLog
 from belljar.gateway.events import HoldCause, SandboxHeld, SandboxInterrupted
 from belljar.gateway.loop import Loop
-from belljar.gateway.workers.kept import Change, Kept
 from belljar.gateway.workers.process import (
     PATIENCE,
     RefusedError,
@@ -37,6 +36,7 @@ from belljar.gateway.workers.process import (
     WorkerProcess,
     WorkerSilentError,
 )
+from belljar.gateway.workers.supervised import Change, SupervisedSandbox
 from belljar.gateway.workers.waiting import Waiting
 
 BOUND: Final = 2.0
@@ -73,7 +73,7 @@ class Keeper:
         self._is_serving = False
         self._has_begun = False
         self._loss = WorkerLostError("not started yet")
-        self.sandboxes: dict[str, Kept] = {}
+        self.sandboxes: dict[str, SupervisedSandbox] = {}
 
     @property
     def pid(self) -> int | None:
@@ -101,7 +101,7 @@ class Keeper:
 
     # What is wanted.
 
-    async def open(self, kept: Kept) -> None:
+    async def open(self, kept: SupervisedSandbox) -> None:
         """Have a new sandbox served. Raises RefusedError and WorkerLostError; then it is forgotten."""
         self.sandboxes[kept.id] = kept
         self._offer(kept)
@@ -115,7 +115,7 @@ class Keeper:
             del self.sandboxes[kept.id]
             raise change.error or self._loss
 
-    async def change(self, kept: Kept, change: Change) -> bool:
+    async def change(self, kept: SupervisedSandbox, change: Change) -> bool:
         """Put another policy in force and return True, or leave the sandbox closed until it is; within `BOUND`.
 
         Raises RefusedError; then nothing has changed.
@@ -130,14 +130,14 @@ class Keeper:
             raise change.error
         return change.is_in_force
 
-    async def end(self, kept: Kept, overdue: Change) -> None:
+    async def end(self, kept: SupervisedSandbox, overdue: Change) -> None:
         """Leave a sandbox nothing to reach, unless its policy, which should have been replaced by now, has been."""
         if kept.change is not overdue:
             return
         self._tell_held(kept, "overdue")
         await self.change(kept, Change(None))
 
-    async def close(self, kept: Kept) -> None:
+    async def close(self, kept: SupervisedSandbox) -> None:
         """End everything of one sandbox, within `BOUND`."""
         del self.sandboxes[kept.id]
         worker = self._served_by(kept)
@@ -167,13 +167,13 @@ class Keeper:
 
     # What becomes of it.
 
-    def _offer(self, kept: Kept) -> None:
+    def _offer(self, kept: SupervisedSandbox) -> None:
         """Have the worker told of the latest change, unless the sandbox is about to be handed over anyway."""
         worker = self._worker
         if worker is not None and (self._is_serving or kept.holder is worker or kept.openings):
             self._loop.spawn(self._unless_lost(self._put(kept, worker)))
 
-    async def _put(self, kept: Kept, worker: WorkerProcess) -> None:
+    async def _put(self, kept: SupervisedSandbox, worker: WorkerProcess) -> None:
         """Have the latest change put in force by a worker. Raises WorkerLostError."""
         if self._worker is not worker or self.sandboxes.get(kept.id) is not kept:
             return  # so much can happen before it is our turn
@@ -196,7 +196,7 @@ class Keeper:
                 kept.openings -= is_opening
             self._news.look_again()
 
-    async def _hold(self, kept: Kept, change: Change) -> None:
+    async def _hold(self, kept: SupervisedSandbox, change: Change) -> None:
         """Close a sandbox whose change takes too long, with the worker's help or without."""
         worker, began = self._served_by(kept), self._loop.clock()
         cause: HoldCause = "slow"
@@ -212,7 +212,7 @@ class Keeper:
         if not await self._news.until(lambda: change.is_over, max(left, 0.0)):
             self._tell_held(kept, cause)
 
-    def _served_by(self, kept: Kept) -> WorkerProcess | None:
+    def _served_by(self, kept: SupervisedSandbox) -> WorkerProcess | None:
         """Return the worker that has opened a sandbox, or is about to."""
         return self._worker if kept.holder is not None or kept.openings else None
 
@@ -283,12 +283,12 @@ class Keeper:
                 self._tell_held(kept, "given_up")
         self._news.look_again()
 
-    def _tell_held(self, kept: Kept, cause: HoldCause) -> None:
+    def _tell_held(self, kept: SupervisedSandbox, cause: HoldCause) -> None:
         if self._audit is not None:
             self._audit.write(kept.id, SandboxHeld(kept.change.generation, cause))
 
 
-def _is_due(kept: Kept, worker: WorkerProcess) -> bool:
+def _is_due(kept: SupervisedSandbox, worker: WorkerProcess) -> bool:
     """Tell whether a sandbox is to be handed over to a worker."""
     is_under_way = kept.holder is worker or kept.openings
     return not is_under_way and kept.change.attempts < _ATTEMPTS and kept.change.error is None

@@ -18,7 +18,7 @@ from threading import Lock, Thread
 from typing import Any, Final, Literal, NamedTuple, Self
 
 from belljar.gateway.audit import AuditLog, keep_flushed
-from belljar.gateway.jar import Limits
+from belljar.gateway.limits import Limits
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop, Task, log_bug
 from belljar.gateway.metrics import merge
@@ -26,9 +26,9 @@ from belljar.gateway.observing import Denial
 from belljar.gateway.settings import DEFAULTS, Settings
 from belljar.gateway.workers.data import flow_from_data, settings_to_data
 from belljar.gateway.workers.keeper import Keeper, Start
-from belljar.gateway.workers.kept import Change, Kept
 from belljar.gateway.workers.namememory import NameMemory
 from belljar.gateway.workers.process import WorkerLostError, WorkerSilentError
+from belljar.gateway.workers.supervised import Change, SupervisedSandbox
 from belljar.policy import CompiledPolicy, Flow
 
 _SHUT_DOWN: Final = "all of them have been shut down"
@@ -97,7 +97,7 @@ class Workers:
         See `change_policy` for `until`. Raises RefusedError if the policy cannot be enforced, WorkerLostError if no
         worker survives it, and ValueError if there is such a sandbox.
         """
-        kept = Kept(sandbox, Change(policy, until), listeners, limits or Limits(), NameMemory.create())
+        kept = SupervisedSandbox(sandbox, Change(policy, until), listeners, limits or Limits(), NameMemory.create())
         try:
             self._call(lambda: self._open(kept))
         except BaseException:
@@ -211,7 +211,7 @@ class Workers:
         log_bug("a bug in the supervisor", error)
         self._stop()
 
-    async def _open(self, kept: Kept) -> None:
+    async def _open(self, kept: SupervisedSandbox) -> None:
         if kept.id in self._homes:
             raise ValueError(f"there is a sandbox {kept.id} already")
         homes = list(self._homes.values())

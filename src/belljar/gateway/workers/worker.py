@@ -24,12 +24,13 @@ from typing import Any, Final
 from belljar.errors import BelljarError
 from belljar.gateway.audit import AuditLog, keep_flushed
 from belljar.gateway.gateway import Gateway
-from belljar.gateway.jar import Jar, Limits
+from belljar.gateway.limits import Limits
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop
 from belljar.gateway.metrics import Metrics
 from belljar.gateway.observing import Observer
 from belljar.gateway.resolver import Resolver
+from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.upstreamproxy import check_enforceable
 from belljar.gateway.virtual import VirtualNames
 from belljar.gateway.workers.channel import Channel, Message
@@ -63,9 +64,9 @@ class Worker:
         self._newest: dict[str, int] = {}
         """The number of the change that each sandbox is to have, and of that which it has."""
         self._in_force: dict[str, int] = {}
-        self._unserved: list[tuple[Jar, Listeners]] | None = []
+        self._unserved: list[tuple[SandboxState, Listeners]] | None = []
         """What waits for all sandboxes to be there; None from then on."""
-        self._jars: dict[str, Jar] = {}
+        self._sandboxes: dict[str, SandboxState] = {}
         self._memories: dict[str, NameMemory] = {}
         self._changes: dict[str, Callable[[Message, CompiledPolicy | None], Any]] = {
             "open": self._open,
@@ -75,7 +76,7 @@ class Worker:
             "serve": self._serve,
             "hold": self._hold,
             "close": self._close,
-            "denials": lambda message: self._jars[message.data["sandbox"]].observer.denials(),
+            "denials": lambda message: self._sandboxes[message.data["sandbox"]].observer.denials(),
             "flows": self._flows,
             "metrics": lambda _message: self._metrics.render(),
             "ping": lambda _message: None,
@@ -92,7 +93,7 @@ class Worker:
             return {"number": number, "refused": str(error)}
 
     def end(self) -> None:
-        """Close every door."""
+        """Close every listener."""
         self._gateway.close_all()
         if self._audit is not None:
             self._audit.close()
@@ -127,30 +128,30 @@ class Worker:
 
     def _serve(self, _message: Message) -> None:
         unserved, self._unserved = self._unserved or [], None
-        for jar, listeners in unserved:
-            self._gateway.open(jar, listeners)
+        for sandbox, listeners in unserved:
+            self._gateway.open(sandbox, listeners)
 
     def _open(self, message: Message, policy: CompiledPolicy | None) -> int:
         data, sandbox = message.data, message.data["sandbox"]
-        if sandbox in self._jars:  # the policy was changed while it was being opened
+        if sandbox in self._sandboxes:  # the policy was changed while it was being opened
             for descriptor in message.descriptors:
                 os.close(descriptor)
             return self._change_policy(message, policy)
         memory = NameMemory(message.descriptors[0])
         sockets = map(adopt, message.descriptors[1:])
         listeners = Listeners(
-            **{door: tuple(next(sockets) for _ in range(count)) for door, count in data["listeners"].items()}
+            **{group: tuple(next(sockets) for _ in range(count)) for group, count in data["listeners"].items()}
         )
         names = VirtualNames(remember=memory.write)
         names.restore(memory.read(), self._loop.clock())
         observer = Observer(sandbox, audit=self._audit, metrics=self._metrics)
-        jar = Jar(sandbox, policy, observer, Limits(**data["limits"]), names)
-        _count_again(jar, memory.read())
-        self._jars[sandbox], self._memories[sandbox] = jar, memory
+        state = SandboxState(sandbox, policy, observer, Limits(**data["limits"]), names)
+        _count_again(state, memory.read())
+        self._sandboxes[sandbox], self._memories[sandbox] = state, memory
         if self._unserved is None:
-            self._gateway.open(jar, listeners)
+            self._gateway.open(state, listeners)
         else:
-            self._unserved.append((jar, listeners))
+            self._unserved.append((state, listeners))
         return 0
 
     def _change_policy(self, message: Message, policy: CompiledPolicy | None) -> int:
@@ -160,44 +161,44 @@ class Worker:
         """Change the policy of a sandbox, whether it is served yet or not; return how many flows are cut."""
         if self._unserved is None:
             return self._gateway.change_policy(sandbox, policy)
-        return len(self._jars[sandbox].change_policy(policy))
+        return len(self._sandboxes[sandbox].change_policy(policy))
 
     def _hold(self, message: Message) -> None:
         """Have no policy in force until a change that is under way is done; a newer one may be in force already."""
         sandbox = message.data["sandbox"]
-        if sandbox in self._jars and self._in_force.get(sandbox, 0) < message.data["change"]:
+        if sandbox in self._sandboxes and self._in_force.get(sandbox, 0) < message.data["change"]:
             self._put_in_force(sandbox, None)
 
     def _flows(self, message: Message) -> list[list[Any]]:
         now = self._loop.clock()
         return [
             [flow_to_data(live.flow), *live.carried(), now - live.started]
-            for live in self._jars[message.data["sandbox"]].flows
+            for live in self._sandboxes[message.data["sandbox"]].flows
         ]
 
     def _close(self, message: Message) -> None:
         sandbox = message.data["sandbox"]
         self._newest.pop(sandbox, None)  # and one that is still being compiled is never opened
-        if sandbox not in self._jars:
+        if sandbox not in self._sandboxes:
             return
         self._in_force.pop(sandbox, None)
-        jar = self._jars.pop(sandbox)
+        state = self._sandboxes.pop(sandbox)
         self._memories.pop(sandbox).close()
         if self._unserved is None:
             self._gateway.close(sandbox, on_closed=partial(self._metrics.forget, sandbox))
         else:
-            for _, listeners in (waiting for waiting in self._unserved if waiting[0] is jar):
+            for _, listeners in (waiting for waiting in self._unserved if waiting[0] is state):
                 listeners.close()
-            self._unserved = [waiting for waiting in self._unserved if waiting[0] is not jar]
+            self._unserved = [waiting for waiting in self._unserved if waiting[0] is not state]
             self._metrics.forget(sandbox)
 
 
-def _count_again(jar: Jar, names: list[str]) -> None:
+def _count_again(sandbox: SandboxState, names: list[str]) -> None:
     """Charge the names of an earlier worker to the wildcards they are under: a crash wins no fresh budget."""
     for name in names:
-        verdict = jar.decide(question(name))
-        if verdict.allowed and jar.policy is not None:
-            jar.wildcards.admits(jar.policy, verdict)
+        verdict = sandbox.decide(question(name))
+        if verdict.allowed and sandbox.policy is not None:
+            sandbox.wildcards.admits(sandbox.policy, verdict)
 
 
 async def _converse(loop: Loop, channel: Channel) -> None:

@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any, Final
 
 from belljar.errors import BelljarError
-from belljar.gateway.jar import Limits
+from belljar.gateway.limits import Limits
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.workers.data import policy_to_data
 from belljar.gateway.workers.namememory import NameMemory
@@ -44,7 +44,7 @@ class Change:
 
 
 @dataclass(slots=True, eq=False)
-class Kept:
+class SupervisedSandbox:
     """A sandbox that is to be served."""
 
     id: str
@@ -83,12 +83,12 @@ class Kept:
                 [self.names.descriptor, *(listener.fileno() for listener in self.listeners)],
                 patience=PATIENCE,
                 limits=asdict(self.limits),
-                listeners={door: len(sockets) for door, sockets in self.listeners.groups().items()},
+                listeners={group: len(sockets) for group, sockets in self.listeners.groups().items()},
                 **data,
             )
         return cut
 
     def close(self) -> None:
-        """Leave the sandbox without doors."""
+        """Leave the sandbox without listeners."""
         self.listeners.close()
         self.names.close()
