@@ -13,6 +13,7 @@ import pytest
 from belljar.backends.memory import MemoryBackend
 from belljar.control.pipes import Pipe
 from belljar.control.serving import SOCKET
+from tests.backends.containers.listening import docker, greeting_only
 from tests.control.machines import Machine
 from tests.control.servers import API, PATIENCE, parse_events, until
 from tests.control.test_machine import NOTHING, PLAIN, streaming
@@ -246,6 +247,26 @@ def _ask(server, method: str, path: str) -> None:
     transport = httpx2.HTTPTransport(uds=str(server.state / SOCKET), verify=False)
     with httpx2.Client(base_url=API, transport=transport) as client:
         client.request(method, path, timeout=PATIENCE)
+
+
+def test_a_server_ends_at_once_although_an_engine_does_not_answer(machine, tmp_path):
+    with greeting_only(tmp_path / "engine.sock", docker("24.0.0", "1.43")) as asked:
+        machine.stop()
+        machine.environment = {"DOCKER_HOST": f"unix://{tmp_path / 'engine.sock'}", "XDG_CACHE_HOME": str(tmp_path)}
+        machine.start()
+
+        def create() -> None:
+            with pytest.raises((OSError, AssertionError)):
+                machine.sandbox(backend="docker", image="any")
+
+        creating = threading.Thread(target=create)
+        creating.start()
+        until(lambda: asked)
+        machine.stop()
+        creating.join()
+    machine.environment = {}
+    machine.start()
+    until(lambda: machine.call("GET", "/sandboxes")["sandboxes"] == [])
 
 
 def test_what_writes_without_end_to_nobody_does_not_keep_the_server_from_its_work(tmp_path):

@@ -32,6 +32,7 @@ Stream = Literal["stdout", "stderr"]
 Pipes = dict[Stream, Pipe]
 
 _STREAMS: Final[tuple[Stream, Stream]] = ("stdout", "stderr")
+_SECONDS_TO_END: Final = 2.0
 
 
 class Output(NamedTuple):
@@ -95,8 +96,9 @@ class Commands:
         task.add_done_callback(self._ends.discard)
 
     async def finish(self) -> None:
-        """Wait for the end of commands that nobody listens to any more."""
-        await asyncio.gather(*self._ends)
+        """Wait for the end of commands that nobody listens to any more, unless a backend lets us wait."""
+        if self._ends:
+            await asyncio.wait(self._ends, timeout=_SECONDS_TO_END)
 
     async def _start(self, sandbox: Sandbox, command: Command, stdin: bytes, pipes: Pipes) -> Process:
         given = await apart(lambda: _file_with(stdin))

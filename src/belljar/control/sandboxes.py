@@ -186,7 +186,7 @@ class Sandboxes:
 
     async def _make(self, sandbox: Sandbox, wanted: Wanted) -> None:
         backend, workers = self._plane.backends[sandbox.backend], self._plane.workers
-        listeners = await asyncio.to_thread(backend.create, sandbox.id, wanted)
+        listeners = await apart(lambda: backend.create(sandbox.id, wanted))
         try:
             await apart(lambda: workers.open(sandbox.id, sandbox.network.base, listeners))
         except BaseException:
