@@ -13,7 +13,7 @@ import pytest
 from belljar.backends.memory import MemoryBackend
 from belljar.control.pipes import Pipe
 from belljar.control.serving import SOCKET
-from tests.backends.containers.listening import docker, greeting_only
+from tests.backends.containers.listening import docker, silent
 from tests.control.machines import Machine
 from tests.control.servers import API, PATIENCE, parse_events, until
 from tests.control.test_machine import NOTHING, PLAIN, streaming
@@ -250,7 +250,7 @@ def _ask(server, method: str, path: str) -> None:
 
 
 def test_a_server_ends_at_once_although_an_engine_does_not_answer(machine, tmp_path):
-    with greeting_only(tmp_path / "engine.sock", docker("24.0.0", "1.43")) as asked:
+    with silent(tmp_path / "engine.sock", {"/_ping": docker("24.0.0", "1.43")}) as asked:
         machine.stop()
         machine.environment = {"DOCKER_HOST": f"unix://{tmp_path / 'engine.sock'}", "XDG_CACHE_HOME": str(tmp_path)}
         machine.start()

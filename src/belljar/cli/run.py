@@ -259,7 +259,6 @@ class _Run:
         from belljar.backends.containers.running import Program, Runner  # noqa: PLC0415
 
         runner = Runner(self._options["backend"], os.environ)
-        runner.sweep()
         program = Program(self._spec.command, self._after_entrypoint)
         udp = network is not None and network.policy.mode is Mode.ALLOW_ALL
         wanted = self._wanted({POLICY_FILE: told}, udp=udp)

@@ -24,8 +24,8 @@ def answering(path: Path, answers: bytes | Mapping[str, object]) -> Iterator[Non
 
 
 @contextmanager
-def greeting_only(path: Path, greeting: bytes) -> Iterator[list[str]]:
-    """Greet as an engine does, and leave every other request without an answer; yield the paths of those."""
+def silent(path: Path, answers: Mapping[str, object]) -> Iterator[list[str]]:
+    """Answer as `answering` does, and leave every other request without an answer; yield the paths of those."""
     asked: list[str] = []
     kept: list[socket.socket] = []
 
@@ -36,9 +36,9 @@ def greeting_only(path: Path, greeting: bytes) -> Iterator[list[str]]:
             except OSError:
                 return
             wanted = connection.makefile("rb").readline().split()[1].decode()
-            if wanted.endswith("/_ping"):
+            if any(map(wanted.endswith, answers)):
                 with connection:
-                    connection.sendall(greeting)
+                    connection.sendall(_answer(wanted, answers))
             else:
                 kept.append(connection)
                 asked.append(wanted)

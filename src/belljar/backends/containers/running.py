@@ -25,6 +25,8 @@ from belljar.sandbox.serving import serve
 
 _SANDBOX: Final = "run"
 _SECONDS_TO_ANSWER: Final = 1.0
+_SECONDS_TO_SWEEP: Final = 2.0
+"""From the end of a run on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +71,28 @@ class Runner:
 
         Raises MachineError, WantedError, LostError.
         """
-        with leftovers.begin(self._runs) as begun:
+        with self._sweeping(), leftovers.begin(self._runs) as begun:
             backend = ContainerBackend(self._engine, begun.state, self._cache, begun.owner, begun.labels)
             launched = _Launched(backend, wanted, program)
             with _ending_in_order(), _doors(launched, network) as loop:
                 attendant = Attendant(loop, launched)
                 code = attendant.run(timeout)
                 return Outcome(code, launched.out_of_memory, attendant.timed_out)
+
+    @contextmanager
+    def _sweeping(self) -> Iterator[None]:
+        """Sweep meanwhile. An agent of a killed run can have the engine wait; what is left then the next run takes."""
+
+        def sweep() -> None:
+            with suppress(BelljarError, OSError):  # if that is about the engine, the run itself will say so
+                self.sweep()
+
+        sweeping = Thread(target=sweep, daemon=True)
+        sweeping.start()
+        try:
+            yield
+        finally:
+            sweeping.join(_SECONDS_TO_SWEEP)
 
 
 class _Launched:
