@@ -146,12 +146,23 @@ class _Launched:
         if self._process is None:
             self._early.append(number)
             return
-        # Not here: an agent can have the engine wait, and whoever asks a second time wants everything to end.
-        Thread(target=self.signal_group, args=(number,), daemon=True).start()
+        self._signal_in_turn(number)
+
+    def hang_up(self) -> None:
+        self._signal_in_turn(signal.SIGHUP, signal.SIGCONT)
 
     def signal_group(self, number: int) -> None:
         with suppress(BelljarError):  # it is ending, or the engine is gone, and then nobody can
             self._started.signal(number)
+
+    def _signal_in_turn(self, *numbers: int) -> None:
+        """Have signals sent, and do not wait: an agent can have the engine do that, and nothing ends meanwhile."""
+
+        def send() -> None:
+            for number in numbers:
+                self.signal_group(number)
+
+        Thread(target=send, daemon=True).start()
 
     def group(self) -> None:
         """Tell nothing: it has a number inside only."""
