@@ -65,6 +65,10 @@ class Containers:
             if self._is_named(container)
         }
 
+    def kill(self, sandbox: str) -> None:
+        """Have the engine end all that runs in a container. Raises EngineError, EngineLostError."""
+        replace(self.engine, patience=_SECONDS_TO_REMOVE).post(f"{self.path(sandbox)}/kill")
+
     def remove(self, sandbox: str) -> None:
         """Take a container away, which the engine may be doing for somebody else. Raises as `inspect` does.
 
