@@ -36,6 +36,9 @@ class Sleeper:
     def signal_group(self, number: int) -> None:
         self.signal(number)
 
+    def hang_up(self) -> None:
+        self.signal(signal.SIGHUP)
+
     def stopped_by(self) -> int | None:
         return None
 

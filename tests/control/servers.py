@@ -57,6 +57,10 @@ class Server:
         """A client that comes over TCP, with nothing but what it is given."""
         return httpx2.Client(base_url=f"http://127.0.0.1:{self.port}", headers=headers, timeout=PATIENCE, verify=False)
 
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
     def stop(self) -> None:
         self.client.close()
         if self._thread.is_alive():

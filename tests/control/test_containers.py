@@ -1,5 +1,6 @@
 """Servers with containers: engines that are not there, go and come back, and what becomes of sandboxes meanwhile."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -133,6 +134,23 @@ def test_the_socket_of_the_engine_is_never_shown_inside(start, docker_engine, co
     server = start(docker_engine.socket)
     body = {"backend": "docker", "image": BUSYBOX, "mounts": [{"source": str(docker_engine.socket)}]}
     assert "is a socket" in problem(server.client.post("/sandboxes", json=body), 400, "unmakeable")["detail"]
+
+
+def test_who_may_not_kill_from_outside_has_the_engine_end_what_defies_its_time(start, docker_engine, monkeypatch):
+    """Engines read these files before they run anything inside, and wait for whoever writes to them."""
+
+    def refuse(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "killpg", refuse)
+    server = start(docker_engine.socket)
+    jar = server.container()
+    script = "cd /etc; rm -f passwd group; mkfifo passwd group; while :; do sleep 0.1; done"
+    body = {"command": ["sh", "-c", script], "timeout": 1}
+    ended = server.client.post(server.path(jar, "/exec"), json=body, timeout=60).json()
+    assert (ended["exit_code"], ended["timed_out"]) == (137, True)
+    until(lambda: server.status(jar) == "dead")
+    assert server.client.delete(server.path(jar)).status_code == 204
 
 
 def test_a_container_that_was_killed_is_noticed(start, docker_engine, containers):

@@ -10,9 +10,12 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from belljar.backends.interface import LostError
 from belljar.control.pipes import Pipe
 from belljar.control.serving import SOCKET
 from belljar.testing.memory import MemoryBackend
+from belljar.testing.memoryprocess import MemoryProcess
+from tests.backends.containers.listening import docker, silent
 from tests.control.machines import Machine
 from tests.control.servers import API, PATIENCE, parse_events, until
 from tests.control.test_machine import NOTHING, PLAIN, streaming
@@ -242,10 +245,52 @@ def test_where_a_backend_does_not_pause_in_time_nothing_is_reached(start, hangs)
     until(lambda: server.client.get(server.path(stuck)).json()["network"]["in_force"])
 
 
-def _ask(server, method: str, path: str) -> None:
+def _ask(server, method: str, path: str, body: object = None) -> None:
     transport = httpx2.HTTPTransport(uds=str(server.state / SOCKET), verify=False)
     with httpx2.Client(base_url=API, transport=transport) as client:
-        client.request(method, path, timeout=PATIENCE)
+        client.request(method, path, json=body, timeout=PATIENCE)
+
+
+def test_a_command_that_cannot_be_ended_in_time_reaches_nothing_any_more(start, monkeypatch):
+    server, signal_process = start(), MemoryProcess.signal
+    jar, other = server.sandbox(network=PLAIN), server.sandbox(network=PLAIN)
+    server.client.post(server.path(jar, "/network/grants"), json={"allow": "evil.test", "seconds": 600})
+
+    def refuse(self, number):
+        raise LostError("the engine does not answer")
+
+    monkeypatch.setattr(MemoryProcess, "signal", refuse)
+    body = {"command": ["sleep"], "timeout": 0.05}
+    running = threading.Thread(target=_ask, args=(server, "POST", server.path(jar, "/exec"), body))
+    running.start()
+    until(lambda: server.client.get(server.path(jar, "/network")).json() == NOTHING)
+    told = until(lambda: (now := server.client.get(server.path(jar)).json())["network"]["in_force"] and now)
+    assert told["network"]["grants"] == 0
+    assert "could not be ended" in told["detail"]
+    assert server.client.get(server.path(other, "/network")).json() == PLAIN
+    monkeypatch.setattr(MemoryProcess, "signal", signal_process)
+    server.client.delete(server.path(jar))
+    running.join()
+
+
+def test_a_server_ends_at_once_although_an_engine_does_not_answer(machine, tmp_path):
+    with silent(tmp_path / "engine.sock", {"/_ping": docker("24.0.0", "1.43")}) as asked:
+        machine.stop()
+        machine.environment = {"DOCKER_HOST": f"unix://{tmp_path / 'engine.sock'}", "XDG_CACHE_HOME": str(tmp_path)}
+        machine.start()
+
+        def create() -> None:
+            with pytest.raises((OSError, AssertionError)):
+                machine.sandbox(backend="docker", image="any")
+
+        creating = threading.Thread(target=create)
+        creating.start()
+        until(lambda: asked)
+        machine.stop()
+        creating.join()
+    machine.environment = {}
+    machine.start()
+    until(lambda: machine.call("GET", "/sandboxes")["sandboxes"] == [])
 
 
 def test_what_writes_without_end_to_nobody_does_not_keep_the_server_from_its_work(tmp_path):

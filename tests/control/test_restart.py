@@ -12,7 +12,7 @@ from belljar.control import housekeeping
 from belljar.control.adopting import ServedPortError
 from belljar.control.serving import ServeError
 from belljar.sandbox.spec import SandboxSpec
-from belljar.testing.memory import MemoryBackend
+from belljar.testing.memory import MemoryBackend, World
 from tests.control.servers import Server, problem, until
 
 POLICY = {"mode": "block-all", "egress": {"allowed_domains": ["github.com"]}, "presets": ["openai"]}
@@ -154,3 +154,63 @@ def test_dead_sandboxes_are_noticed(start, monkeypatch):
     server.world.sandboxes[jar].is_dead = True
     until(lambda: server.status(jar) == "dead")
     assert server.client.delete(server.path(jar)).status_code == 204
+
+
+class TwoEngines(Server):
+    """A server with two backends, of which one can be kept from answering."""
+
+    other: World
+    backend_of_other: type[MemoryBackend] = MemoryBackend
+
+    def backends(self):
+        return {"slow": self.backend_of_other(self.other), "memory": MemoryBackend(self.world)}
+
+
+@pytest.mark.parametrize("question", ["sandboxes", "adopt"])
+def test_a_backend_that_does_not_answer_holds_up_no_other_and_is_asked_again(tmp_path, monkeypatch, question):
+    answers = Event()
+
+    class Silent(MemoryBackend):
+        """Answers when it is told to."""
+
+    def wait(self, *arguments, **options):
+        answers.wait()
+        return getattr(MemoryBackend, question)(self, *arguments, **options)
+
+    setattr(Silent, question, wait)
+    world = World()
+    monkeypatch.setattr(TwoEngines, "other", World(), raising=False)
+    monkeypatch.setattr(housekeeping, "_LOOK_SECONDS", 0.1)
+    server = TwoEngines(tmp_path / "state", world)
+    paused, jar, other = server.sandbox(backend="slow"), server.sandbox(backend="slow"), server.sandbox()
+    server.client.post(server.path(paused, "/pause"))
+    server.stop()
+    monkeypatch.setattr(TwoEngines, "backend_of_other", Silent)
+    server = TwoEngines(tmp_path / "state", world)
+    try:
+        assert server.status(other) == "running"
+        assert server.client.post(server.path(other, "/exec"), json={"command": ["true"]}).json()["exit_code"] == 0
+        for silent in (paused, jar):
+            told = server.client.get(server.path(silent)).json()
+            assert (told["status"], told["network"]["in_force"]) == ("closed", False)
+            assert "slow" in told["detail"]
+        answers.set()
+        until(lambda: server.status(jar) == "running")
+        until(lambda: server.status(paused) == "paused")
+    finally:
+        answers.set()
+        server.stop()
+
+
+def test_a_backend_that_never_answers_keeps_a_server_from_ending_no_more_than_from_starting(start, monkeypatch):
+    server = start()
+    server.sandbox()
+    answers = Event()
+    monkeypatch.setattr(MemoryBackend, "sandboxes", lambda _: answers.wait())
+    monkeypatch.setattr(housekeeping, "_LOOK_SECONDS", 0.01)
+    server = start()
+    try:
+        server.stop()
+        assert not server.is_running
+    finally:
+        answers.set()

@@ -446,7 +446,12 @@ def test_a_change_of_policy_cuts_what_it_denies_and_nothing_else(bench, universe
         bench.log()
         assert bench.serving.do(lambda: bench.serving.gateway.change_policy(jar.id, policy(DENYING, 2))) == 2
         lines: list[dict[str, Any]] = []
-        eventually(lambda: lines.extend(bench.log()) or len(lines) == 4)
+
+        def all_told() -> bool:
+            lines.extend(bench.log())
+            return len(lines) == 4
+
+        eventually(all_told)
         assert len(jar.flows) == 1
         assert {line["name"] for line in lines} == {None, "evil.test"}
         assert [(line["event"], line.get("how")) for line in lines] == [

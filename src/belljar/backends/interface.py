@@ -1,8 +1,8 @@
 """What every backend can do, and what can be wrong with it.
 
-The methods block, and any thread may call any of them; an asyncio server calls them with `asyncio.to_thread`. A backend
-knows nothing of policies. It seals sandboxes and hands out their doors; a gateway serves these, and while nobody does,
-a sandbox is closed.
+The methods block, and any thread may call any of them; an asyncio server has threads for that. A backend knows nothing
+of policies. It seals sandboxes and hands out their doors; a gateway serves these, and while nobody does, a sandbox is
+closed.
 """
 
 import re

@@ -84,6 +84,9 @@ class Job(Protocol):
     def signal_group(self, number: int) -> None:
         """Send a signal to its process group."""
 
+    def hang_up(self) -> None:
+        """Tell its process group that the terminal is gone, and wait for nobody."""
+
     def stopped_by(self) -> int | None:
         """Return the signal that has stopped it; None if it runs."""
 
@@ -115,7 +118,7 @@ class JobControl:
             return
         self._terminal = terminal
         signal.signal(signal.SIGCONT, self._on_continue)
-        terminal.on_hangup = lambda: self._loop.call_from_thread(self.hang_up)
+        terminal.on_hangup = self._on_hangup
         terminal.on_insistence = lambda group: self._loop.call_from_thread(partial(self._insist, group))
         if terminal.begins_joined:
             terminal.join()
@@ -134,9 +137,14 @@ class JobControl:
 
     def hang_up(self) -> None:
         """Have the command end because the terminal is gone, whether it likes to or not."""
-        self._job.signal_group(signal.SIGHUP)
-        self._job.signal_group(signal.SIGCONT)
+        self._terminal = None
+        self._job.hang_up()
         self._loop.call_later(_SECONDS_TO_END, self._job.kill)
+
+    def _on_hangup(self) -> None:
+        """Note that there is no terminal for the command to go on with, whatever is seen of it by now."""
+        self._terminal = None
+        self._loop.call_from_thread(self.hang_up)
 
     def _insist(self, group: int | None) -> None:
         if group in (_NOBODY, self._job.group()):  # a shell's job is the shell's
@@ -176,7 +184,7 @@ class JobControl:
         """Have the command go on with the caller's terminal."""
         if self._terminal is not None:
             self._terminal.join()
-        self._job.resume(foreground=True)
+            self._job.resume(foreground=True)
 
     def _on_stop(self, *_: Any) -> None:
         """Stop the command, because we were told to stop."""

@@ -2,8 +2,8 @@
 
 Whatever the backends have of this server's sandboxes is either in the database, and then it goes on as that says, or it
 is nobody's, and ends. Until a sandbox is adopted nobody serves its doors, so it is closed. A backend that cannot be
-asked (a container engine may be started later) is no reason not to serve the others: its sandboxes stay closed until it
-can be.
+asked (a container engine may be started later), or that lets us wait (an agent can have an engine do that), is no
+reason not to serve the others: its sandboxes stay closed, and housekeeping asks again.
 
 A sandbox whose row is stale (`belljar.control.stale`) has nothing to reach until somebody sets a policy: the one that
 is written down had been replaced.
@@ -11,7 +11,8 @@ is written down had been replaced.
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from belljar.backends.interface import GoneError, State
@@ -26,6 +27,9 @@ from belljar.gateway.listeners import Listeners
 
 _LOG: Final = logging.getLogger(__name__)
 _AT_ONCE: Final = 8
+SECONDS_TO_ANSWER: Final = 3.0
+"""What a backend lets us wait for any longer is gone on with, while the server serves."""
+
 _STATUS: Final = {State.RUNNING: Status.RUNNING, State.PAUSED: Status.PAUSED}
 _UNFINISHED: Final = (Status.CREATING, Status.DELETING)
 
@@ -34,8 +38,11 @@ class ServedPortError(BelljarError):
     """A sandbox may reach the port that the server is to listen on."""
 
 
-async def adopt_all(plane: Plane, sandboxes: Sandboxes) -> None:
-    """Go on where an earlier life has stopped. Raises StorageError, ServedPortError."""
+async def adopt_all(plane: Plane, sandboxes: Sandboxes) -> set["asyncio.Task[None]"]:
+    """Go on where an earlier life has stopped; return the tasks that a backend lets us wait for.
+
+    Raises StorageError, ServedPortError.
+    """
     known = [Sandbox.from_row(row) for row in await plane.store.rows()]
     for sandbox in known:
         if sandbox.id in plane.store.stale:
@@ -43,24 +50,50 @@ async def adopt_all(plane: Plane, sandboxes: Sandboxes) -> None:
             sandbox.network = sandbox.network.closed()
         _check_port(sandbox, plane.control_port)
         plane.sandboxes[sandbox.id] = sandbox
-    states: dict[str, dict[str, State]] = {}
-    for name, backend in plane.backends.items():
-        try:
-            states[name] = {found.sandbox: found.state for found in await asyncio.to_thread(backend.sandboxes)}
-        except BelljarError as error:
-            await _close_all(plane, [sandbox for sandbox in known if sandbox.backend == name], str(error))
-        else:
-            await _sweep_strangers(plane, name, states[name])
+        if sandbox.backend not in plane.backends:
+            sandbox.status, sandbox.detail = Status.CLOSED, f"its backend, {sandbox.backend}, is not there"
+    late = await asyncio.gather(
+        *(
+            _adopt_from(plane, sandboxes, name, [sandbox for sandbox in known if sandbox.backend == name])
+            for name in plane.backends
+        )
+    )
+    return set().union(*late)
+
+
+async def _adopt_from(
+    plane: Plane, sandboxes: Sandboxes, name: str, known: Sequence[Sandbox]
+) -> set["asyncio.Task[None]"]:
+    """Go on with the sandboxes of one backend; return the tasks that it lets us wait for."""
+    try:
+        async with asyncio.timeout(SECONDS_TO_ANSWER):
+            states = {found.sandbox: found.state for found in await apart(plane.backends[name].sandboxes)}
+    except BelljarError as error:
+        await _close_all(plane, known, str(error))
+        return set()
+    except TimeoutError:
+        await _close_all(plane, known, f"{name} does not answer; it is asked again until it does")
+        return set()
     turns = asyncio.Semaphore(_AT_ONCE)
 
     async def go_on(sandbox: Sandbox) -> None:
-        async with turns:
-            if sandbox.backend in states:
-                await _go_on(plane, sandboxes, sandbox, states[sandbox.backend].get(sandbox.id, State.DEAD))
-            elif sandbox.backend not in plane.backends:
-                sandbox.status, sandbox.detail = Status.CLOSED, f"its backend, {sandbox.backend}, is not there"
+        async with sandbox.lock:
+            async with turns:
+                going = asyncio.create_task(_go_on(plane, sandboxes, sandbox, states.get(sandbox.id, State.DEAD)))
+                await asyncio.wait({going}, timeout=SECONDS_TO_ANSWER)
+            await going
 
-    await asyncio.gather(*map(go_on, known))
+    sweeping = asyncio.create_task(_sweep_strangers(plane, name, states))
+    adopting = {asyncio.create_task(go_on(sandbox)): sandbox for sandbox in known}
+    done, late = await asyncio.wait((sweeping, *adopting), timeout=SECONDS_TO_ANSWER)
+    for task in done:
+        task.result()
+    await _close_all(
+        plane,
+        [sandbox for task, sandbox in adopting.items() if task in late],
+        f"{name} has not opened its doors yet; that goes on",
+    )
+    return late
 
 
 async def adopt(plane: Plane, sandbox: Sandbox, state: State) -> None:
@@ -79,7 +112,7 @@ async def _sweep_strangers(plane: Plane, name: str, states: Iterable[str]) -> No
         if stranger not in plane.sandboxes:
             _LOG.warning("sweeping %s of the backend %s, which nobody knows", stranger, name)
             try:
-                await asyncio.to_thread(plane.backends[name].destroy, stranger)
+                await apart(partial(plane.backends[name].destroy, stranger))
             except BelljarError as error:
                 _LOG.warning("%s is left over: %s", stranger, error)
 
@@ -100,8 +133,10 @@ async def _go_on(plane: Plane, sandboxes: Sandboxes, sandbox: Sandbox, state: St
 
 
 async def _close_all(plane: Plane, sandboxes: Iterable[Sandbox], why: str) -> None:
-    """Note that nobody serves some sandboxes. What was half made or half deleted is deleted as soon as it can be."""
+    """Note which sandboxes nobody serves. What was half made or half deleted is deleted as soon as it can be."""
     for sandbox in sandboxes:
+        if plane.workers.has(sandbox.id):
+            continue
         is_unfinished = sandbox.status in _UNFINISHED
         closed = (Status.DELETING, None) if is_unfinished else (Status.CLOSED, why)
         if closed != (sandbox.status, sandbox.detail):

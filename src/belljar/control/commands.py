@@ -12,16 +12,19 @@ passes all the same: a thread has an eye on that, whoever reads or does not.
 """
 
 import asyncio
+import logging
 import os
 import secrets
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from signal import SIGKILL
 from threading import Timer
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
-from belljar.backends.interface import MachineError, Process, Streams
+from belljar.backends.interface import LostError, MachineError, Process, Streams
+from belljar.control.networks import Networks
 from belljar.control.pipes import Pipe
 from belljar.control.plane import Plane
 from belljar.control.sandbox import Sandbox
@@ -33,6 +36,9 @@ Stream = Literal["stdout", "stderr"]
 Pipes = dict[Stream, Pipe]
 
 _STREAMS: Final[tuple[Stream, Stream]] = ("stdout", "stderr")
+_SECONDS_TO_END: Final = 2.0
+_DEFIED: Final = "a command could not be ended when its time was over, so the policy became block-all"
+_LOG: Final = logging.getLogger(__name__)
 
 
 class Output(NamedTuple):
@@ -55,8 +61,8 @@ class Ended:
 class Commands:
     """Starts commands."""
 
-    def __init__(self, plane: Plane) -> None:
-        self._plane = plane
+    def __init__(self, plane: Plane, networks: Networks) -> None:
+        self._plane, self._networks = plane, networks
         self._directory = plane.state / "pipes"
         self._directory.mkdir(mode=0o700, exist_ok=True)
         self._drains: set[asyncio.Task[None]] = set()
@@ -65,7 +71,7 @@ class Commands:
     async def start(self, sandbox: Sandbox, command: Command, stdin: bytes, timeout: float | None) -> "Running":
         """Start a command. Raises what `Backend.start` raises."""
         self._plane.find_served(sandbox.id)
-        name = f"{sandbox.id}-{secrets.token_hex(6)}"
+        name, loop = f"{sandbox.id}-{secrets.token_hex(6)}", asyncio.get_running_loop()
         try:
             pipes: Pipes = {stream: Pipe(self._directory / f"{name}-{stream}") for stream in _STREAMS}
         except OSError as error:
@@ -76,7 +82,8 @@ class Commands:
             for pipe in pipes.values():
                 pipe.close()
             raise
-        return Running(process, pipes, timeout, self._leave, self._end)
+        alarm = _Alarm(process, timeout, partial(loop.call_soon_threadsafe, self._close, sandbox))
+        return Running(process, pipes, alarm, self._leave, self._end)
 
     def drain_orphans(self) -> None:
         """Read what commands of an earlier life write, so that they go on."""
@@ -91,13 +98,22 @@ class Commands:
 
     def _end(self, process: Process) -> None:
         """End a command that nobody listens to any more. It takes its time, and whoever has left does not wait."""
-        task = asyncio.create_task(_kill(process))
+        self._keep(_kill(process))
+
+    def _close(self, sandbox: Sandbox) -> None:
+        """Leave a sandbox nothing to reach in which a command goes on that should have ended."""
+        _LOG.warning("%s: %s", sandbox.id, _DEFIED)
+        self._keep(_try(self._networks.close(sandbox, _DEFIED)))
+
+    def _keep(self, act: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(act)
         self._ends.add(task)
         task.add_done_callback(self._ends.discard)
 
     async def finish(self) -> None:
-        """Wait for the end of commands that nobody listens to any more."""
-        await asyncio.gather(*self._ends)
+        """Wait for the end of commands that nobody listens to any more, unless a backend lets us wait."""
+        if self._ends:
+            await asyncio.wait(self._ends, timeout=_SECONDS_TO_END)
 
     async def _start(self, sandbox: Sandbox, command: Command, stdin: bytes, pipes: Pipes) -> Process:
         given = await apart(lambda: _file_with(stdin))
@@ -117,13 +133,12 @@ class Running:
         self,
         process: Process,
         pipes: Pipes,
-        timeout: float | None,
+        alarm: "_Alarm",
         leave: Callable[[Pipe], None],
         end: Callable[[Process], None],
     ) -> None:
-        self._process, self._pipes = process, pipes
+        self._process, self._pipes, self._alarm = process, pipes, alarm
         self._leave, self._end = leave, end
-        self._alarm = _Alarm(process, timeout)
 
     async def follow(self) -> AsyncGenerator[Output | Ended, None]:
         """Yield what it writes, and how it ended. Whoever stops listening before that ends it."""
@@ -158,6 +173,11 @@ class Running:
                 self._leave(pipe)
 
 
+async def _try(act: Coroutine[Any, Any, None]) -> None:
+    with suppress(BelljarError):  # the sandbox has ended meanwhile
+        await act
+
+
 async def _kill(process: Process) -> None:
     try:
         with suppress(BelljarError):  # its backend is lost, and nobody is left to be told
@@ -167,10 +187,10 @@ async def _kill(process: Process) -> None:
 
 
 class _Alarm:
-    """Kills a command when its time is over."""
+    """Kills a command when its time is over, or says that this cannot be done."""
 
-    def __init__(self, process: Process, timeout: float | None) -> None:
-        self._process, self.has_rung = process, False
+    def __init__(self, process: Process, timeout: float | None, on_defiance: Callable[[], object]) -> None:
+        self._process, self._on_defiance, self.has_rung = process, on_defiance, False
         self._timer = Timer(timeout, self._ring) if timeout is not None else None
         if self._timer is not None:
             self._timer.daemon = True
@@ -183,8 +203,12 @@ class _Alarm:
 
     def _ring(self) -> None:
         self.has_rung = True
-        with suppress(BelljarError, OSError):  # it has ended, or its backend is lost
+        try:
             self._process.signal(SIGKILL)
+        except LostError:
+            self._on_defiance()
+        except (BelljarError, OSError):
+            pass  # it has ended
 
 
 def _file_with(content: bytes) -> int:

@@ -6,17 +6,18 @@ container engine can be stopped, or hang); the others do not wait with it.
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from contextlib import suppress
 from typing import Final
 
 from belljar.backends.interface import Backend, State
-from belljar.control.adopting import adopt
+from belljar.control.adopting import SECONDS_TO_ANSWER, adopt
 from belljar.control.deadlines import since_boot
 from belljar.control.networks import Networks
 from belljar.control.plane import Plane
 from belljar.control.sandbox import Sandbox, Status
 from belljar.control.sandboxes import Sandboxes
+from belljar.control.threads import apart
 from belljar.errors import BelljarError
 
 _ROUND_SECONDS: Final = 1.0
@@ -38,11 +39,13 @@ class Housekeeping:
         self._complaints: dict[str, str] = {}
         """Why each backend could not be asked the last time."""
 
-    async def run(self) -> None:
-        """Do what is due, for ever."""
+    async def run(self, late: Iterable["asyncio.Task[None]"]) -> None:
+        """Do what is due, for ever. Some of it was begun before."""
         async with asyncio.TaskGroup() as tasks:
+            for task in late:
+                tasks.create_task(_try(task))
             for name, backend in self._plane.backends.items():
-                tasks.create_task(self._look_for_ever(name, backend))
+                tasks.create_task(self._look_for_ever(name, backend, tasks))
             while True:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._plane.deadline_set.wait(), self._pause())
@@ -85,7 +88,7 @@ class Housekeeping:
             if sandbox.status is not Status.PAUSED and sandbox.expires is not None and sandbox.expires.is_over:
                 await _try(self._sandboxes.expire(sandbox))
 
-    async def _look_for_ever(self, name: str, backend: Backend) -> None:
+    async def _look_for_ever(self, name: str, backend: Backend, tasks: asyncio.TaskGroup) -> None:
         """See again and again what has become of the sandboxes of one backend."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
@@ -97,11 +100,12 @@ class Housekeeping:
             ]
             if expected and (found := await self._ask(name, backend)) is not None:
                 for sandbox in expected:
-                    await self._compare(sandbox, found.get(sandbox.id, State.DEAD))
+                    comparing = tasks.create_task(self._compare(sandbox, found.get(sandbox.id, State.DEAD)))
+                    await asyncio.wait({comparing}, timeout=SECONDS_TO_ANSWER)  # the others do not wait any longer
 
     async def _ask(self, name: str, backend: Backend) -> dict[str, State] | None:
         try:
-            found = {found.sandbox: found.state for found in await asyncio.to_thread(backend.sandboxes)}
+            found = {found.sandbox: found.state for found in await apart(backend.sandboxes)}
         except BelljarError as error:
             if self._complaints.get(name) != str(error):
                 _LOG.warning("the backend %s cannot be asked: %s", name, error)

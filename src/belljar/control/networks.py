@@ -123,6 +123,13 @@ class Networks:
         self._tell_closed(sandbox, ended, cause)
         return _written(Change(network, told.flows_cut, told.in_force, failure=failure))
 
+    async def close(self, sandbox: Sandbox, why: str) -> None:
+        """Leave a sandbox nothing to reach until somebody sets another policy, and note why. Raises BelljarError."""
+        async with sandbox.network_lock:
+            sandbox.detail, ended = why, sandbox.network.grants
+            await self._enforce(sandbox, await apart(sandbox.network.closed), unwritten=True)
+        self._tell_closed(sandbox, ended, "replaced")
+
     async def write_down(self, sandbox: Sandbox) -> None:
         """Write down what is in force, and could not be written down. Raises StorageError."""
         async with sandbox.network_lock:

@@ -185,7 +185,7 @@ class Sandboxes:
 
     async def _make(self, sandbox: Sandbox, spec: SandboxSpec) -> None:
         backend, workers = self._plane.backends[sandbox.backend], self._plane.workers
-        listeners = await asyncio.to_thread(backend.create, sandbox.id, spec)
+        listeners = await apart(lambda: backend.create(sandbox.id, spec))
         try:
             await apart(lambda: workers.open(sandbox.id, sandbox.network.base, listeners))
         except BaseException:

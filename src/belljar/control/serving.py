@@ -145,12 +145,13 @@ async def _services(serving: Serving, state: Path, port: int) -> AsyncIterator[S
             stack.push_async_callback(asyncio.to_thread, backend.close)
         _allow_many_descriptors()  # of what backends start, nobody needs so many
         plane = Plane(state, port, backends, workers, store, hub, serving.settings)
-        services = Services(plane, Sandboxes(plane), Networks(plane), Commands(plane))
-        await adopt_all(plane, services.sandboxes)
+        networks = Networks(plane)
+        services = Services(plane, Sandboxes(plane), networks, Commands(plane, networks))
+        late = await adopt_all(plane, services.sandboxes)
         services.commands.drain_orphans()
         stack.push_async_callback(services.commands.finish)
         await asyncio.to_thread(workers.wait_until_up)
-        rounds = asyncio.create_task(Housekeeping(plane, services.sandboxes, services.networks).run())
+        rounds = asyncio.create_task(Housekeeping(plane, services.sandboxes, services.networks).run(late))
         stack.push_async_callback(_cancel, rounds)
         yield services
 

@@ -1,4 +1,7 @@
-"""Calls that block, each on a thread of its own: none waits for a thread that somebody else's call has taken."""
+"""Calls that block, each on a thread of its own: none waits for a thread that somebody else's call has taken.
+
+Nor does the end of the server wait for any: what a backend has not done by then, the next life finds written down.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -22,5 +25,5 @@ async def apart(call: Callable[[], T]) -> T:
         else:
             done.set_result(result)
 
-    Thread(target=run, name="belljar-call").start()
+    Thread(target=run, name="belljar-call", daemon=True).start()
     return await asyncio.wrap_future(done)

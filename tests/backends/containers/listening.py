@@ -23,6 +23,40 @@ def answering(path: Path, answers: bytes | Mapping[str, object]) -> Iterator[Non
             server.join()
 
 
+@contextmanager
+def silent(path: Path, answers: Mapping[str, object]) -> Iterator[list[str]]:
+    """Answer as `answering` does, and leave every other request without an answer; yield the paths of those."""
+    asked: list[str] = []
+    kept: list[socket.socket] = []
+
+    def serve(listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            wanted = connection.makefile("rb").readline().split()[1].decode()
+            if any(map(wanted.endswith, answers)):
+                with connection:
+                    connection.sendall(_answer(wanted, answers))
+            else:
+                kept.append(connection)
+                asked.append(wanted)
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        server = threading.Thread(target=serve, args=(listener,))
+        server.start()
+        try:
+            yield asked
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            server.join()
+            for connection in kept:
+                connection.close()
+
+
 def http(status: int, body: str, *headers: str) -> bytes:
     lines = (f"HTTP/1.1 {status} X", f"Content-Length: {len(body)}", *headers)
     return ("".join(f"{line}\r\n" for line in lines) + f"\r\n{body}").encode()

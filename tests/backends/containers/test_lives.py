@@ -21,6 +21,7 @@ from belljar.backends.containers.engine import Engine
 from belljar.backends.interface import GoneError, LostError, SandboxStatus, State
 from belljar.gateway.listeners import Listeners
 from belljar.linux import perimeternft
+from belljar.linux.lives import has_ended
 from belljar.sandbox.spec import SandboxSpec
 from belljar.testing.conformance import run, started
 from tests import engines, privileges
@@ -260,13 +261,27 @@ class TestAnEngine:
         assert own_cli.run("--", "true").returncode == 0
 
     def test_that_is_killed_under_a_run(self, own_cli):
-        tried = own_cli.workdir / "tried"
-        with running(own_cli, TRYING, "--allow-cidr", addresses.PUBLIC) as process:
-            until(lambda: tried.exists() and " 200 " in tried.read_text())
+        """Who has run it ends what the engine has left running."""
+        with running(own_cli, TRYING) as process:
+            found = own_cli.engine.api.call("GET", f"/containers/{container_of(own_cli, process)}/json")
+            first = os.pidfd_open(found["State"]["Pid"])
             own_cli.engine.kill()
             _, said = process.communicate(timeout=PATIENCE)
         assert process.returncode == 125
         assert "Traceback" not in said
+        assert has_ended(first, PATIENCE)
+        os.close(first)
+        own_cli.engine.start()
+        assert own_cli.run("--", "true").returncode == 0
+
+    def test_that_is_killed_together_with_a_run(self, own_cli):
+        tried = own_cli.workdir / "tried"
+        with running(own_cli, TRYING, "--allow-cidr", addresses.PUBLIC) as process:
+            until(lambda: tried.exists() and " 200 " in tried.read_text())
+            process.send_signal(signal.SIGSTOP)  # it is not to notice
+            own_cli.engine.kill()
+            process.kill()
+            process.wait()
         tried.unlink()
         own_cli.universe.forget()
         until(lambda: tried.exists() and tried.read_text().count("tried") > 2)

@@ -67,6 +67,7 @@ class Container(NamedTuple):
             user=user,
             streams=streams,
             signaller=self.signal,
+            kill_all=self.remove,
             ran_out=lambda: False,
             terminal=terminal_for(streams),
         )
@@ -520,7 +521,7 @@ from belljar.backends.containers.terminals import terminal_for
 from belljar.backends.interface import Streams
 engine = Engine(sys.argv[1], pathlib.Path(sys.argv[2]))
 process = start(engine, sys.argv[3], ["sh", "-c", "echo ready; sleep 1000"], environment={}, user=None,
-                streams=Streams(0, 1, 2), signaller=lambda *_: None, ran_out=lambda: False,
+                streams=Streams(0, 1, 2), signaller=lambda *_: None, kill_all=lambda: None, ran_out=lambda: False,
                 terminal=terminal_for(Streams(0, 1, 2)))
 os.read(2, 1)
 """

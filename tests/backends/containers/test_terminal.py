@@ -98,6 +98,16 @@ def test_closing_the_window_ends_everything(docker_as_root):
         until(lambda: not docker_as_root.left())
 
 
+def test_hanging_up_waits_for_nobody(docker_as_root):
+    """Engines read these files before they run anything inside, and wait for whoever writes to them."""
+    no_end = "trap '' HUP; echo it is' 'up; while :; do sleep 1000; done"
+    with window(docker_as_root) as user:
+        user.run(run(docker_as_root, f"cd /etc; rm -f passwd group; mkfifo passwd group; {no_end}"))
+        user.expect("it is up")
+        user.hang_up()
+        until(lambda: not docker_as_root.left())
+
+
 def test_what_is_wrong_with_a_command_is_said_in_our_words(docker_as_root):
     done = docker_as_root.run("--quiet", "--", "nosuch")
     assert (done.returncode, done.stderr) == (127, "belljar: nosuch: command not found\n")

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from belljar.backends.containers.engine import Engine, EngineError, EngineLostError
 from belljar.backends.interface import LostError
+from belljar.linux.lives import Life
 from belljar.sandbox.terminal.callers import Size
 
 KILLED: Final = 128 + 9
@@ -141,15 +142,15 @@ def number_inside(pid: int) -> int | None:
     return int(numbers[1]) if numbers else None
 
 
-def kill_container(first: int) -> None:
-    """Kill all that runs in a container, by the number that its first process has here, if that is ours to do.
+def kill_container(first: Life) -> None:
+    """Kill all that runs in a container, by its first process, if that is ours to do.
 
     An engine may have to wait for what it has started inside, which an agent can stop; nobody stops the kernel.
     """
     with suppress(OSError):  # it is not on this machine, not ours, or not there any more
-        descriptor = os.pidfd_open(first)
+        descriptor = first.hold()
         try:
-            if number_inside(first) == 1:
+            if number_inside(first.pid) == 1:
                 signal.pidfd_send_signal(descriptor, signal.SIGKILL)
         finally:
             os.close(descriptor)

@@ -24,6 +24,9 @@ from belljar.backends.interface import FILE_LIMIT, LostError, PathError, Streams
 from belljar.sandbox.spec import Command
 
 _SECONDS_TO_TELL: Final = 60.0
+_SECONDS_TO_SIGNAL: Final = 10.0
+"""Until an engine that an agent may keep waiting is taken for one that sends no signal."""
+
 _MOST_TO_SAY: Final = FILE_LIMIT + len(OK) + 1
 _MOST_TO_COMPLAIN: Final = 4096
 _FOR_COMMAND: Final = "kill -$2 -$1 2>/dev/null || kill -$2 $1"  # at first, it may not have a group yet
@@ -99,6 +102,7 @@ class Inside:
             user=record.user,
             streams=streams,
             signaller=lambda pid, number: self._run(sandbox, record, signalling, pid, number),
+            kill_all=lambda: self._kill_all(sandbox),
             ran_out=Exhaustion(self._containers.engine, found).has_come,
             terminal=terminal,
         )
@@ -113,11 +117,15 @@ class Inside:
         command = Command(tuple(asking_about_keys(self.toolbox(sandbox), monitor)))
         return self.hear(sandbox, found, command).strip() == b"yes"
 
+    def _kill_all(self, sandbox: str) -> None:
+        with self._containers.asking(sandbox):
+            self._containers.kill(sandbox)
+
     def _run(self, sandbox: str, record: Record, script: str, *numbers: int) -> None:
         """Have our shell send signals, from inside: those of the agent's user reach what is the agent's."""
         toolbox = self._toolbox.seen_at(record.toolbox)
         words = toolbox.inside(toolbox.shell, "-c", script, "sh", *(str(int(number)) for number in numbers))
-        engine = self._containers.engine
+        engine = replace(self._containers.engine, patience=_SECONDS_TO_SIGNAL)
         with self._containers.asking(sandbox):
             made = engine.post(f"{self._containers.path(sandbox)}/exec", {"Cmd": words, "User": record.user})["Id"]
             engine.post(f"/exec/{made}/start", {"Detach": True})

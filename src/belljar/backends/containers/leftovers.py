@@ -75,8 +75,8 @@ def _is_removed(engine: Engine, container: str) -> bool:
     except EngineError as error:
         return error.status == 404
     except EngineLostError:
-        with suppress(BelljarError):
-            kill_container(impatient.get(f"/containers/{container}/json")["State"]["Pid"])
+        with suppress(BelljarError, ProcessLookupError):
+            kill_container(Life.of(impatient.get(f"/containers/{container}/json")["State"]["Pid"]))
         return False
     return True
 

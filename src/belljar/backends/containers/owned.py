@@ -6,7 +6,7 @@ label alone proves nothing, since an image can have some: the container has to b
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from belljar.backends.containers.engine import Engine, EngineError, EngineLostEr
 from belljar.backends.containers.execution import kill_container
 from belljar.backends.interface import GoneError, LostError, MachineError, PausedError, SpecError, State, is_name
 from belljar.errors import BelljarError
+from belljar.linux.lives import Life
 from belljar.sandbox.files.view import ViewError
 
 OWNER: Final = "dev.belljar.owner"
@@ -38,6 +39,8 @@ class Containers:
         """Have labels for all containers."""
         self.engine, self._owner = engine, owner
         self.labels = {**labels, OWNER: owner}
+        self._first: dict[str, Life] = {}
+        """The first process of each container that was seen: an agent can keep an engine from telling it again."""
 
     def name(self, sandbox: str) -> str:
         """Return what a sandbox's container is called."""
@@ -47,13 +50,15 @@ class Containers:
         """Return where the engine's API has a container."""
         return f"/containers/{self.name(sandbox)}"
 
-    def inspect(self, sandbox: str) -> Any:
+    def inspect(self, sandbox: str, engine: Engine | None = None) -> Any:
         """Return what the engine knows of a container. Raises GoneError, EngineError, EngineLostError."""
         if not is_name(sandbox):
             raise GoneError(f"there is no sandbox {sandbox!a}")
-        found = self.engine.get(f"{self.path(sandbox)}/json")
+        found = (engine or self.engine).get(f"{self.path(sandbox)}/json")
         if found["Config"]["Labels"].get(OWNER) != self._owner:
             raise GoneError(f"there is no sandbox {sandbox} of this owner")
+        with suppress(OSError):  # it has ended, or is on another machine
+            self._first[sandbox] = Life.of(found["State"]["Pid"])
         return found
 
     def states(self) -> dict[str, State]:
@@ -65,25 +70,32 @@ class Containers:
             if self._is_named(container)
         }
 
+    def kill(self, sandbox: str) -> None:
+        """Have the engine end all that runs in a container. Raises EngineError, EngineLostError."""
+        replace(self.engine, patience=_SECONDS_TO_REMOVE).post(f"{self.path(sandbox)}/kill")
+
     def remove(self, sandbox: str) -> None:
         """Take a container away, which the engine may be doing for somebody else. Raises as `inspect` does.
 
         It may also have to take away the helper first that has sealed it.
         """
-        found, engine = self.inspect(sandbox), replace(self.engine, patience=_SECONDS_TO_REMOVE)
+        engine = replace(self.engine, patience=_SECONDS_TO_REMOVE)
         for pause in (*_PAUSES, None):
             try:
+                self.inspect(sandbox, engine)
                 engine.delete(self.path(sandbox), force=True, v=True)
             except EngineLostError:
                 if engine is self.engine:
                     raise
-                kill_container(found["State"]["Pid"])
+                if sandbox in self._first:
+                    kill_container(self._first[sandbox])
                 engine = self.engine
             except EngineError as error:
                 if pause is None or not any(reason in str(error) for reason in _BUSY):
                     raise
                 time.sleep(pause)
             else:
+                self._first.pop(sandbox, None)
                 return
 
     @contextmanager

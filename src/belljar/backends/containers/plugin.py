@@ -57,9 +57,7 @@ class _Engine:
     ) -> "Outcome":
         from belljar.backends.containers.running import Program, Runner
 
-        runner = Runner(self.name, os.environ)
-        runner.sweep()
-        return runner.run(spec, Program(command.arguments, after_entrypoint), network, timeout)
+        return Runner(self.name, os.environ).run(spec, Program(command.arguments, after_entrypoint), network, timeout)
 
 
 DOCKER: Final = _Engine("docker")

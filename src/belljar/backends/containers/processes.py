@@ -36,6 +36,9 @@ _SECONDS_FOR_THE_REST: Final = 5.0
 """Longer than Docker waits for whoever holds an ended command's output."""
 
 _SECONDS_FOR_A_READER: Final = 1.0
+_SECONDS_TO_DIE: Final = 5.0
+"""For a command that was killed from inside, until everything else is killed with it."""
+
 _UNUSUAL_KEYS: Final = "ctrl-^,ctrl-],ctrl-^,ctrl-]"
 """What makes an engine let go of a terminal. None are not to be had, and the usual ones begin with a ctrl-p."""
 
@@ -49,6 +52,7 @@ def start(  # noqa: PLR0913 - this is what an engine wants to know
     user: str | None,
     streams: Streams,
     signaller: Signaller,
+    kill_all: Callable[[], None],
     ran_out: Callable[[], bool],
     terminal: ContainerTerminal | None,
 ) -> "ContainerProcess":
@@ -72,7 +76,7 @@ def start(  # noqa: PLR0913 - this is what an engine wants to know
         undo.callback(pump.close)
         if terminal is not None and terminal.begins_joined:
             terminal.join()
-        process = ContainerProcess(execution, pump, terminal, signaller, ran_out)
+        process = ContainerProcess(execution, pump, terminal, signaller, kill_all, ran_out)
         undo.pop_all()
     return process
 
@@ -80,16 +84,17 @@ def start(  # noqa: PLR0913 - this is what an engine wants to know
 class ContainerProcess:
     """A `Process` that an engine has started."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - see `start`
         self,
         execution: Execution,
         pump: Pump,
         terminal: ContainerTerminal | None,
         signaller: Signaller,
+        kill_all: Callable[[], None],
         ran_out: Callable[[], bool],
     ) -> None:
         self._execution, self._pump, self.terminal, self._signaller = execution, pump, terminal, signaller
-        self._ran_out = ran_out
+        self._kill_all, self._ran_out = kill_all, ran_out
         self._size: Size | None = None
         self._known_stop = ""
         """What the last stop was called: engines take their time to have somebody continued."""
@@ -122,7 +127,10 @@ class ContainerProcess:
         if inside is None or (number == signal.SIGKILL and self._kill_from_here()):
             return
         try:
-            self._signaller(inside, number)
+            if number == signal.SIGKILL:
+                self._kill_from_inside(inside)
+            else:
+                self._signaller(inside, number)
         except BelljarError:
             if self.number_inside() is not None:
                 raise
@@ -143,6 +151,19 @@ class ContainerProcess:
             except ProcessLookupError:
                 pass  # it has ended
             return True
+
+    def _kill_from_inside(self, inside: int) -> None:
+        """Have the command killed by a program of ours; if the agent keeps it from that, the engine kills everything.
+
+        The command's end tells, and not the engine's answer: the program may have been stopped once it was there.
+        """
+        try:
+            self._signaller(inside, signal.SIGKILL)
+            is_over = self._over.wait(_SECONDS_TO_DIE)
+        except LostError:
+            is_over = False
+        if not is_over and self.number_inside() is not None:
+            self._kill_all()
 
     def stopped_by(self) -> int | None:
         """Return the signal that has stopped a command with a terminal; None if it runs, or nobody knows."""

@@ -26,6 +26,8 @@ from belljar.sandbox.spec import Command, SandboxSpec
 
 _SANDBOX: Final = "run"
 _SECONDS_TO_ANSWER: Final = 1.0
+_SECONDS_TO_SWEEP: Final = 2.0
+"""From the end of a run on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +74,28 @@ class Runner:
 
         Raises MachineError, SpecError, LostError.
         """
-        with leftovers.begin(self._runs) as begun:
+        with self._sweeping(), leftovers.begin(self._runs) as begun:
             backend = ContainerBackend(self._engine, begun.state, self._cache, begun.owner, begun.labels)
             launched = _Launched(backend, spec, program)
             with _ending_in_order(), _doors(launched, network) as loop:
                 attendant = Attendant(loop, launched)
                 code = attendant.run(timeout)
                 return Outcome(code, launched.out_of_memory, attendant.timed_out)
+
+    @contextmanager
+    def _sweeping(self) -> Iterator[None]:
+        """Sweep meanwhile. An agent of a killed run can have the engine wait; what is left then the next run takes."""
+
+        def sweep() -> None:
+            with suppress(BelljarError, OSError):  # if that is about the engine, the run itself will say so
+                self.sweep()
+
+        sweeping = Thread(target=sweep, daemon=True)
+        sweeping.start()
+        try:
+            yield
+        finally:
+            sweeping.join(_SECONDS_TO_SWEEP)
 
 
 class _Launched:
@@ -132,12 +149,23 @@ class _Launched:
         if self._process is None:
             self._early.append(number)
             return
-        # Not here: an agent can have the engine wait, and whoever asks a second time wants everything to end.
-        Thread(target=self.signal_group, args=(number,), daemon=True).start()
+        self._signal_in_turn(number)
+
+    def hang_up(self) -> None:
+        self._signal_in_turn(signal.SIGHUP, signal.SIGCONT)
 
     def signal_group(self, number: int) -> None:
         with suppress(BelljarError):  # it is ending, or the engine is gone, and then nobody can
             self._started.signal(number)
+
+    def _signal_in_turn(self, *numbers: int) -> None:
+        """Have signals sent, and do not wait: an agent can have the engine do that, and nothing ends meanwhile."""
+
+        def send() -> None:
+            for number in numbers:
+                self.signal_group(number)
+
+        Thread(target=send, daemon=True).start()
 
     def group(self) -> None:
         """Tell nothing: it has a number inside only."""

@@ -129,6 +129,11 @@ class Launched:
             with suppress(ProcessLookupError):
                 os.killpg(group, number)
 
+    def hang_up(self) -> None:
+        """Tell the command's process group that the terminal is gone."""
+        self.signal_group(signal.SIGHUP)
+        self.signal_group(signal.SIGCONT)
+
     def stopped_by(self) -> int | None:
         """Return the signal that has stopped the command; None if it runs, or has no terminal."""
         return self._job.stopped_by(self._command()) if self._job is not None else None

@@ -118,6 +118,10 @@ class Workers:
         """End everything of one sandbox."""
         self._call(lambda: self._close(sandbox))
 
+    def has(self, sandbox: str) -> bool:
+        """Tell whether a sandbox is served."""
+        return sandbox in self._homes
+
     def is_in_force(self, sandbox: str) -> bool:
         """Tell whether a sandbox is served with the policy that it is to have. If not, it can reach nothing."""
         keeper = self._homes.get(sandbox)
