@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from belljar.backends.containers import engine
 from belljar.backends.containers.backend import ContainerBackend
-from belljar.backends.containers.owned import SANDBOX
+from belljar.backends.containers.engine import client
+from belljar.backends.containers.inventory import SANDBOX
 from belljar.errors import BelljarError
 from belljar.gateway.listeners import Listeners
 from belljar.linux.namespaces import NetworkNamespace
@@ -70,7 +70,7 @@ class ContainerArena(Arena):
         try:
             self._engine = self._stack.enter_context(start_docker(self._universe.gateway.namespace))
             make_image(self._engine, BUSYBOX, busybox())
-            used = engine.Engine("docker", self._engine.socket)
+            used = client.Engine("docker", self._engine.socket)
             self._backend = ContainerBackend(used, self._directory / "state", self._directory / "toolbox")
         except AssertionError as error:
             self.close()

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from belljar.backends.containers.backend import ContainerBackend
-from belljar.backends.containers.engine import Engine
-from belljar.backends.containers.places import Kind
+from belljar.backends.containers.engine.client import Engine
+from belljar.backends.containers.engine.places import Kind
 from belljar.backends.interface import Streams
 from belljar.sandbox.spec import Command, SandboxSpec
 from tests.engines.images import BUSYBOX

@@ -6,7 +6,7 @@ Arguments: the layer, and probes. What is replaced is replaced in the processes 
 import sys
 from typing import Any
 
-from belljar.backends.containers import limits, orders, sealing
+from belljar.backends.containers import config, limits, sealing
 from belljar.linux import loopback
 from belljar.sandbox import arming
 from belljar.sandbox.files import ownplaces, protected
@@ -49,7 +49,7 @@ def _order(**changes: Any) -> None:
     def changed(*positional: Any) -> dict[str, Any]:
         return {**configuration(*positional), **changes}
 
-    configuration = replace(orders.Order, "_host_configuration", changed)
+    configuration = replace(config.ContainerConfig, "_host_configuration", changed)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Final
 
-from belljar.backends.containers.endpoints import find_engine
-from belljar.backends.containers.engine import Engine
+from belljar.backends.containers.engine.client import Engine
+from belljar.backends.containers.engine.locate import find_engine
+from belljar.backends.containers.engine.places import Kind
+from belljar.backends.containers.engine.rights import is_rootless
 from belljar.backends.containers.limits import podman_controllers
-from belljar.backends.containers.places import Kind
-from belljar.backends.containers.rights import is_rootless
 from belljar.backends.containers.toolbox import default_cache, open_toolbox
 from belljar.sandbox import bounds
 from belljar.verify.containertrial import ContainerTrial

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from belljar.backends.containers.backend import ContainerBackend
-from belljar.backends.containers.engine import Engine
-from belljar.backends.containers.images import import_image
+from belljar.backends.containers.engine.client import Engine
+from belljar.backends.containers.engine.images import import_image
 from belljar.backends.interface import Streams
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop

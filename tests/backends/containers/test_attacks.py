@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from belljar.backends.containers import inside as inside_programs
 from belljar.backends.containers import leftovers, making, users
 from belljar.backends.containers.backend import ContainerBackend
-from belljar.backends.containers.engine import Engine
+from belljar.backends.containers.engine.client import Engine
+from belljar.backends.containers.exec import inside as inside_programs
+from belljar.backends.containers.exec.memoryfiles import room, written
+from belljar.backends.containers.inventory import OWNER, SANDBOX
 from belljar.backends.containers.making import Maker
-from belljar.backends.containers.memoryfiles import room, written
-from belljar.backends.containers.owned import OWNER, SANDBOX
 from belljar.backends.containers.toolbox import open_toolbox
 from belljar.backends.interface import LostError, MachineError, SpecError
 from belljar.linux.lives import Life

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from belljar.backends.containers.backend import ContainerBackend
-from belljar.backends.containers.engine import Engine
+from belljar.backends.containers.engine.client import Engine
 from belljar.sandbox.spec import SandboxSpec
 from belljar.testing.conformance import Sealed
 from tests import privileges

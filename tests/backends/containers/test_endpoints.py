@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from belljar.backends.containers import endpoints
-from belljar.backends.containers.endpoints import find_engine
-from belljar.backends.containers.places import NoEngineError, place
+from belljar.backends.containers.engine import locate
+from belljar.backends.containers.engine.locate import find_engine
+from belljar.backends.containers.engine.places import NoEngineError, place
 from belljar.backends.interface import MachineError
 from belljar.linux import usersfiles
 from tests.backends.containers.listening import answering, docker, http, podman
@@ -96,7 +96,7 @@ class TestWhatAnswers:
         assert f"unset {VARIABLES[kind]}" in said
 
     def test_nobody_in_time(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(endpoints, "_PATIENCE", 0.01)
+        monkeypatch.setattr(locate, "_PATIENCE", 0.01)
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(tmp_path / "s"))
             listener.listen()
@@ -337,8 +337,8 @@ def as_nobody(expression: str, before: list[str] | None = None, user: int = NOBO
         pytest.skip("needs root, to become another user")
     program = f"""
 import os
-from belljar.backends.containers.endpoints import find_engine
-from belljar.backends.containers.places import NoEngineError, place
+from belljar.backends.containers.engine.locate import find_engine
+from belljar.backends.containers.engine.places import NoEngineError, place
 os.setgroups([])
 os.setresgid({user}, {user}, {user})
 os.setresuid({user}, {user}, {user})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.backends.containers.frames import STDERR, STDOUT, FrameReader
+from belljar.backends.containers.exec.frames import STDERR, STDOUT, FrameReader
 
 frames = st.lists(st.tuples(st.sampled_from([STDOUT, STDERR]), st.binary(max_size=2000)), max_size=8)
 

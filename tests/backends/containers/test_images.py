@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from belljar.backends.containers.backend import ContainerBackend
-from belljar.backends.containers.engine import Engine
+from belljar.backends.containers.engine.client import Engine
 from belljar.backends.interface import MachineError, SpecError
 from belljar.sandbox.spec import SandboxSpec
 from belljar.testing.conformance import Done, run

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from belljar.backends.containers.backend import ContainerBackend
-from belljar.backends.containers.engine import Engine
+from belljar.backends.containers.engine.client import Engine
 from belljar.backends.interface import PausedError
 from belljar.sandbox.layers import LayerName
 from belljar.sandbox.spec import Isolation, SandboxSpec

@@ -17,7 +17,7 @@ import pytest
 
 from belljar.backends.containers import leftovers, sealing
 from belljar.backends.containers.backend import ContainerBackend
-from belljar.backends.containers.engine import Engine
+from belljar.backends.containers.engine.client import Engine
 from belljar.backends.interface import GoneError, LostError, SandboxStatus, State
 from belljar.gateway.listeners import Listeners
 from belljar.linux import perimeternft
@@ -120,7 +120,7 @@ class TestARun:
 
 SENDING_A_SIGNAL = """
 import os, sys
-from belljar.backends.containers.engine import Engine
+from belljar.backends.containers.engine.client import Engine
 from belljar.cli.main import main
 
 def counted(self, *arguments, converse=Engine._converse, **options):

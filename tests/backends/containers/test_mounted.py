@@ -2,8 +2,8 @@
 
 import pytest
 
-from belljar.backends.containers import mounted
-from belljar.backends.containers.mounted import Mount
+from belljar.backends.containers import mountcheck
+from belljar.backends.containers.mountcheck import Mount
 from belljar.backends.interface import MachineError
 
 MEMORY = ("/tmp",)
@@ -27,7 +27,7 @@ TMP = "11 10 0:41 / /tmp rw - tmpfs tmpfs rw"
 
 
 def check(*lines: str, wanted: list[Mount] = WANTED) -> None:
-    mounted.check("".join(f"{line}\n" for line in (OURS, *lines)), wanted, MEMORY, SECRET)
+    mountcheck.check("".join(f"{line}\n" for line in (OURS, *lines)), wanted, MEMORY, SECRET)
 
 
 def volume(number: int, parent: int, place: str, options: str = "rw") -> str:
@@ -70,7 +70,7 @@ class TestWhatIsMeant:
     @pytest.mark.parametrize("name", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\r", "\udcff"])
     def test_with_names_that_look_like_ends_of_lines(self, name):
         check(ROOT, WORK, GIT, *KEPT, volume(30, 10, f"/a{name}b"))
-        assert mounted.read(volume(30, 10, f"/a{name}b\\040c"))[0].place == f"/a{name}b c"
+        assert mountcheck.read(volume(30, 10, f"/a{name}b\\040c"))[0].place == f"/a{name}b c"
 
 
 MOVED = [line.replace(" /srv/repo", " /L/repo").replace("/L/repo", "/srv/repo", 1) for line in (WORK, GIT, *KEPT)]
@@ -119,7 +119,7 @@ def test_what_is_not_meant_is_noticed(lines, culprit):
 @pytest.mark.parametrize("text", ["", "fake\n", "\n".join([ROOT, WORK, GIT, *KEPT])])
 def test_what_does_not_tell_of_a_secret_is_not_believed(text):
     with pytest.raises(MachineError, match=r"a volume over /proc.*take another image"):
-        mounted.check(text, WANTED, MEMORY, SECRET)
+        mountcheck.check(text, WANTED, MEMORY, SECRET)
 
 
 def test_what_a_terminal_would_obey_is_not_told_as_it_is():

@@ -20,9 +20,9 @@ import dns.message
 import dns.rcode
 import pytest
 
-from belljar.backends.containers import perimeterdoors
 from belljar.backends.containers.backend import ContainerBackend
-from belljar.backends.containers.engine import Engine
+from belljar.backends.containers.engine.client import Engine
+from belljar.backends.containers.perimeter import listeners
 from belljar.backends.interface import MachineError, SandboxStatus, SpecError, State
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.observing import Observer
@@ -532,7 +532,7 @@ class TestRefusals:
         assert namespace.run(perimeternft.installed) == []
 
     def test_a_firewall_in_between(self, world, monkeypatch):
-        monkeypatch.setattr(perimeterdoors, "_SECONDS", 1)
+        monkeypatch.setattr(listeners, "_SECONDS", 1)
         world.in_place(lambda: programs.run("nft", "-f", "-", text=FIREWALL))
         try:
             with pytest.raises(MachineError, match="firewall"):

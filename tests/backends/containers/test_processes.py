@@ -20,12 +20,12 @@ from typing import NamedTuple
 
 import pytest
 
-from belljar.backends.containers import execution
-from belljar.backends.containers.engine import Engine, EngineError
-from belljar.backends.containers.execution import KILLED, Execution, MainProcess
-from belljar.backends.containers.processes import ContainerProcess, start
-from belljar.backends.containers.streaming import UNREAD
-from belljar.backends.containers.terminals import terminal_for
+from belljar.backends.containers.engine.client import Engine, EngineError
+from belljar.backends.containers.exec import state
+from belljar.backends.containers.exec.process import ContainerProcess, start
+from belljar.backends.containers.exec.state import KILLED, Execution, MainProcess
+from belljar.backends.containers.exec.streaming import UNREAD
+from belljar.backends.containers.exec.terminal import terminal_for
 from belljar.backends.interface import LostError, Streams
 from belljar.linux.lives import has_ended
 from tests import privileges
@@ -399,7 +399,7 @@ def test_an_engine_that_is_killed_takes_the_answer_with_it(privileged, start_eng
 
 
 def test_a_command_on_another_machine(container, monkeypatch):
-    monkeypatch.setattr(execution, "_hold", lambda _: None)
+    monkeypatch.setattr(state, "_hold", lambda _: None)
     with piped(container, "sh", "-c", "cat; exit 3") as command:
         with pytest.raises(LostError, match="another machine"):
             command.process.signal(signal.SIGTERM)
@@ -409,9 +409,9 @@ def test_a_command_on_another_machine(container, monkeypatch):
 
 def test_a_number_of_another_process(container, monkeypatch):
     """Its end means nothing."""
-    monkeypatch.setattr("belljar.backends.containers.processes._SECONDS_FOR_THE_REST", 0.01)
+    monkeypatch.setattr("belljar.backends.containers.exec.process._SECONDS_FOR_THE_REST", 0.01)
     with subprocess.Popen(["true"]) as other:
-        monkeypatch.setattr(execution, "_hold", lambda _: MainProcess(os.pidfd_open(other.pid), 2, other.pid))
+        monkeypatch.setattr(state, "_hold", lambda _: MainProcess(os.pidfd_open(other.pid), 2, other.pid))
         with piped(container, "cat") as cat:
             os.write(cat.stdin, b"here")
             assert cat.read() == b"here"
@@ -515,9 +515,9 @@ def test_a_terminal_for_the_input_alone_is_none_for_the_command(container):
 
 PROGRAM = """
 import os, pathlib, sys
-from belljar.backends.containers.engine import Engine
-from belljar.backends.containers.processes import start
-from belljar.backends.containers.terminals import terminal_for
+from belljar.backends.containers.engine.client import Engine
+from belljar.backends.containers.exec.process import start
+from belljar.backends.containers.exec.terminal import terminal_for
 from belljar.backends.interface import Streams
 engine = Engine(sys.argv[1], pathlib.Path(sys.argv[2]))
 process = start(engine, sys.argv[3], ["sh", "-c", "echo ready; sleep 1000"], environment={}, user=None,

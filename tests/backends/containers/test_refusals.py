@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from belljar.backends.containers.backend import ContainerBackend
-from belljar.backends.containers.engine import Engine
+from belljar.backends.containers.engine.client import Engine
 from belljar.backends.interface import SpecError
 from belljar.sandbox.spec import Bind, SandboxSpec
 from tests.engines import BUSYBOX

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from belljar.backends.containers.requirements import findings
+from belljar.backends.containers.engine.requirements import findings
 from tests.backends.containers.listening import answering, docker, http
 from tests.engines import BUSYBOX
 from tests.engines.api import ApiError

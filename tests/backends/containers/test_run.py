@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from belljar.backends.containers.engine import Engine as EngineClient
-from belljar.backends.containers.images import find_image
+from belljar.backends.containers.engine.client import Engine as EngineClient
+from belljar.backends.containers.engine.images import find_image
 from belljar.backends.interface import SpecError
 from tests import privileges
 from tests.backends.containers.conftest import PATIENCE, Cli, open_cli, program

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from belljar.backends.containers import owned
-from belljar.backends.containers.engine import Engine, EngineLostError
-from belljar.backends.containers.owned import OWNER, Containers
+from belljar.backends.containers import inventory
+from belljar.backends.containers.engine.client import Engine, EngineLostError
+from belljar.backends.containers.inventory import OWNER, Containers
 from belljar.linux.lives import children_of, has_ended
 from tests import privileges
 from tests.backends.containers.listening import docker, http, silent
@@ -65,7 +65,7 @@ def first_process():
 
 @pytest.mark.skipif(privileges.missing() is not None, reason=str(privileges.missing()))
 def test_a_container_is_killed_although_its_engine_tells_nothing_of_it_any_more(tmp_path, monkeypatch):
-    monkeypatch.setattr(owned, "_SECONDS_TO_REMOVE", 0.1)
+    monkeypatch.setattr(inventory, "_SECONDS_TO_REMOVE", 0.1)
     with first_process() as (pid, held):
         found = {"Id": "id", "Config": {"Labels": {OWNER: "us"}}, "State": {"Pid": pid}}
         answers: dict[str, object] = {"-jar/json": found}

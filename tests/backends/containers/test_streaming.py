@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from belljar.backends.containers.frames import STDERR, STDOUT, FrameReader
-from belljar.backends.containers.streaming import UNREAD, Pump
+from belljar.backends.containers.exec.frames import STDERR, STDOUT, FrameReader
+from belljar.backends.containers.exec.streaming import UNREAD, Pump
 from belljar.backends.interface import Streams
 from tests.backends.containers.test_frames import framed
 

@@ -6,14 +6,14 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, Self
 
-from belljar.backends.containers.engine import Engine, EngineError
-from belljar.backends.containers.files import OK
-from belljar.backends.containers.images import Image, find_image
-from belljar.backends.containers.inside import Inside
+from belljar.backends.containers.engine.client import Engine, EngineError
+from belljar.backends.containers.engine.images import Image, find_image
+from belljar.backends.containers.exec.files import OK
+from belljar.backends.containers.exec.inside import Inside
+from belljar.backends.containers.exec.process import ContainerProcess
+from belljar.backends.containers.inventory import SANDBOX, Containers, state_of
 from belljar.backends.containers.layers import layers_of, looking
 from belljar.backends.containers.making import Maker
-from belljar.backends.containers.owned import SANDBOX, Containers, state_of
-from belljar.backends.containers.processes import ContainerProcess
 from belljar.backends.containers.records import Records
 from belljar.backends.containers.toolbox import open_toolbox
 from belljar.backends.interface import (

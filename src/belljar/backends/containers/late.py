@@ -10,9 +10,9 @@ from pathlib import Path
 from threading import Lock
 
 from belljar.backends.containers.backend import ContainerBackend
-from belljar.backends.containers.endpoints import find_engine
-from belljar.backends.containers.places import Kind
-from belljar.backends.containers.processes import ContainerProcess
+from belljar.backends.containers.engine.locate import find_engine
+from belljar.backends.containers.engine.places import Kind
+from belljar.backends.containers.exec.process import ContainerProcess
 from belljar.backends.containers.records import recorded
 from belljar.backends.containers.toolbox import default_cache
 from belljar.backends.interface import FILE_LIMIT, LostError, SandboxStatus, Streams

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from belljar.backends.containers.firstprocess import is_here
+from belljar.backends.containers.exec.firstprocess import is_here
 from belljar.backends.containers.toolbox import MODULES, Toolbox
 from belljar.backends.interface import LostError
 from belljar.sandbox.layers import Layer, Seen, layers

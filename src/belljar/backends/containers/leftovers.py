@@ -14,10 +14,10 @@ from os import close, getpid, pidfd_open
 from pathlib import Path
 from typing import Any, Final
 
-from belljar.backends.containers.engine import Engine, EngineError, EngineLostError
-from belljar.backends.containers.execution import kill_container
-from belljar.backends.containers.owned import OWNER
-from belljar.backends.containers.perimeter import Perimeter
+from belljar.backends.containers.engine.client import Engine, EngineError, EngineLostError
+from belljar.backends.containers.exec.state import kill_container
+from belljar.backends.containers.inventory import OWNER
+from belljar.backends.containers.perimeter.enclosure import Perimeter
 from belljar.errors import BelljarError
 from belljar.linux.lives import Life, has_ended
 

@@ -5,9 +5,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from belljar.backends.containers.engine import Engine
-from belljar.backends.containers.libpod import podman
-from belljar.backends.containers.rights import is_rootless, server_of
+from belljar.backends.containers.engine.client import Engine
+from belljar.backends.containers.engine.libpod import podman
+from belljar.backends.containers.engine.rights import is_rootless, server_of
 from belljar.backends.interface import MachineError
 from belljar.linux import sharedmemory
 from belljar.linux.coredumps import preventing_limit

@@ -6,17 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from belljar.backends.containers import libpod, limits, mounted, users
-from belljar.backends.containers.firstprocess import is_here
-from belljar.backends.containers.images import Image
-from belljar.backends.containers.inside import Inside
-from belljar.backends.containers.orders import MEMORY, SCRATCH, Order, binds_of
-from belljar.backends.containers.owned import OWNER, SANDBOX, Containers
-from belljar.backends.containers.perimeter import Perimeter
+from belljar.backends.containers import limits, mountcheck, users
+from belljar.backends.containers.config import MEMORY, SCRATCH, ContainerConfig, binds_of
+from belljar.backends.containers.engine import libpod
+from belljar.backends.containers.engine.images import Image
+from belljar.backends.containers.engine.rights import is_rootless
+from belljar.backends.containers.exec.firstprocess import is_here
+from belljar.backends.containers.exec.inside import Inside
+from belljar.backends.containers.inventory import OWNER, SANDBOX, Containers
+from belljar.backends.containers.perimeter.bridges import Bridge
+from belljar.backends.containers.perimeter.enclosure import Perimeter
 from belljar.backends.containers.records import Record, Records
-from belljar.backends.containers.rights import is_rootless
 from belljar.backends.containers.sealing import Sealer
-from belljar.backends.containers.sites import Site
 from belljar.backends.containers.toolbox import Toolbox
 from belljar.backends.interface import GoneError
 from belljar.gateway.listeners import NO_LISTENERS, Listeners
@@ -30,7 +31,7 @@ _ENGINES_FILES: Final = {
 }
 """Files that engines show inside for root to write to, with room for as much as the host's disk has."""
 
-_TELL_MOUNTS: Final = f"while IFS= read -r line; do printf '%s\\n' \"$line\"; done <{mounted.INFORMATION}"
+_TELL_MOUNTS: Final = f"while IFS= read -r line; do printf '%s\\n' \"$line\"; done <{mountcheck.INFORMATION}"
 
 
 class Maker:
@@ -48,7 +49,7 @@ class Maker:
         """Make a container, and return its doors. Raises SpecError, MachineError, and what engines do."""
         site = self.perimeter.choose() if spec.isolation is Isolation.PERIMETER else None
         files = site.files() if site else _network_files(spec)
-        order = Order(
+        order = ContainerConfig(
             spec,
             image,
             users.choose(self._engine, spec, image),
@@ -56,7 +57,7 @@ class Maker:
             filter=self._filter(sandbox, spec),
             binds=binds_of(spec, self._engine.address),
         )
-        toolbox, mounts = self._toolbox.hidden(), mounted.meant(order.binds)
+        toolbox, mounts = self._toolbox.hidden(), mountcheck.meant(order.binds)
         record = Record(order.workdir, order.user.name, order.environment(), toolbox.place, mounts)
         self._records.write(sandbox, record)
         container = self._create(sandbox, order, toolbox, site)
@@ -75,7 +76,7 @@ class Maker:
         self._check_mounts(sandbox, found)
         return self._close(sandbox, found)
 
-    def _create(self, sandbox: str, order: Order, toolbox: Toolbox, site: Site | None) -> str:
+    def _create(self, sandbox: str, order: ContainerConfig, toolbox: Toolbox, site: Bridge | None) -> str:
         name = self._containers.name(sandbox)
         configuration = order.configuration(toolbox, {**self._containers.labels, SANDBOX: sandbox})
         limits.refuse_unavailable(self._engine, order.spec.limits)
@@ -94,7 +95,7 @@ class Maker:
             return self.perimeter.enclose_again(name, found["Id"])
         return self._sealer.seal(found["Id"], found["State"]["Pid"])
 
-    def _enclose(self, sandbox: str, container: str, site: Site, toolbox: Toolbox) -> Listeners:
+    def _enclose(self, sandbox: str, container: str, site: Bridge, toolbox: Toolbox) -> Listeners:
         doors = self.perimeter.start(self._containers.name(sandbox), container, site, toolbox)
         try:
             self._check_mounts(sandbox, self._containers.inspect(sandbox))
@@ -107,7 +108,7 @@ class Maker:
         """Look at what a container was given of the host, unless that was done since it has started."""
         record, began = self._records.read(sandbox), str(found["State"]["StartedAt"])
         if record.mounts and record.began != began:
-            mounted.check(self._mounts(sandbox, found), record.mounts, MEMORY, record.toolbox)
+            mountcheck.check(self._mounts(sandbox, found), record.mounts, MEMORY, record.toolbox)
             self._records.write(sandbox, replace(record, began=began))
 
     def _mounts(self, sandbox: str, found: Any) -> str:
@@ -115,7 +116,7 @@ class Maker:
         container, pid = found["Id"], found["State"]["Pid"]
         with suppress(PermissionError):
             if is_here(container, pid):
-                return mounted.told(Path(f"/proc/{pid}/mountinfo"))
+                return mountcheck.told(Path(f"/proc/{pid}/mountinfo"))
         toolbox = self._inside.toolbox(sandbox)
         command = Command(tuple(toolbox.inside(toolbox.shell, "-c", _TELL_MOUNTS)), workdir=Path("/"))
         return self._inside.hear(sandbox, found, command).decode(errors="surrogateescape")

@@ -11,8 +11,8 @@ from belljar.sandbox.spec import Command, SandboxSpec
 
 if TYPE_CHECKING:
     from belljar.backends.attending import Outcome
+    from belljar.backends.containers.engine.places import Kind
     from belljar.backends.containers.late import LateBackend
-    from belljar.backends.containers.places import Kind
     from belljar.backends.findings import Finding
     from belljar.sandbox.network import Network
 
@@ -36,7 +36,7 @@ class _Engine:
         return LateBackend(self.name, state, environment)
 
     def findings(self, environment: Mapping[str, str]) -> "Iterator[Finding]":
-        from belljar.backends.containers.requirements import findings
+        from belljar.backends.containers.engine.requirements import findings
         from belljar.backends.containers.running import Runner
         from belljar.backends.findings import Finding
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from belljar.backends.containers.mounted import Mount
+from belljar.backends.containers.mountcheck import Mount
 from belljar.backends.interface import LostError, MachineError
 
 _RECORD: Final = "record.json"

@@ -10,11 +10,11 @@ from typing import Any, Final
 from belljar.backends.attending import Attendant, Outcome
 from belljar.backends.containers import leftovers
 from belljar.backends.containers.backend import ContainerBackend
-from belljar.backends.containers.endpoints import find_engine
-from belljar.backends.containers.execution import KILLED
-from belljar.backends.containers.images import ensure_helper
-from belljar.backends.containers.places import Kind
-from belljar.backends.containers.processes import ContainerProcess
+from belljar.backends.containers.engine.images import ensure_helper
+from belljar.backends.containers.engine.locate import find_engine
+from belljar.backends.containers.engine.places import Kind
+from belljar.backends.containers.exec.process import ContainerProcess
+from belljar.backends.containers.exec.state import KILLED
 from belljar.backends.containers.toolbox import default_cache, open_toolbox
 from belljar.backends.interface import LostError, SpecError, Streams
 from belljar.backends.jobcontrol import JoinedTerminal

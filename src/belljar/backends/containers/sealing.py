@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from belljar.backends.containers import limits
-from belljar.backends.containers.engine import Engine, EngineError
+from belljar.backends.containers.engine.client import Engine, EngineError
+from belljar.backends.containers.engine.images import ensure_helper
 from belljar.backends.containers.helper import DOOR, OK, main
-from belljar.backends.containers.images import ensure_helper
 from belljar.backends.containers.toolbox import MODULES, Toolbox
 from belljar.backends.interface import MachineError
 from belljar.errors import BelljarError

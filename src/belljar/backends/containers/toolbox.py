@@ -45,8 +45,8 @@ _PROGRAMS: Final = {
 }
 _IMPORTED: Final = (
     "belljar.backends.containers.helper",
-    "belljar.backends.containers.files",
-    "belljar.backends.containers.monitoring",
+    "belljar.backends.containers.exec.files",
+    "belljar.backends.containers.exec.monitor",
     "belljar.sandbox.looking",
 )
 _LIST_MODULES: Final = """\

@@ -9,9 +9,9 @@ import tarfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from belljar.backends.containers.engine import Engine, EngineError
-from belljar.backends.containers.images import Image
-from belljar.backends.containers.rights import is_rootless, outside
+from belljar.backends.containers.engine.client import Engine, EngineError
+from belljar.backends.containers.engine.images import Image
+from belljar.backends.containers.engine.rights import is_rootless, outside
 from belljar.backends.interface import SpecError
 from belljar.errors import printable
 from belljar.sandbox.spec import SandboxSpec

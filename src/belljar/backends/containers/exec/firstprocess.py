@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from belljar.backends.containers.engine import Engine, EngineError, EngineLostError
+from belljar.backends.containers.engine.client import Engine, EngineError, EngineLostError
 from belljar.linux.cgroups import place_of
 from belljar.linux.memorykills import MemoryWatch
 

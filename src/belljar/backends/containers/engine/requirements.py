@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from belljar.backends.containers.endpoints import find_engine
-from belljar.backends.containers.engine import Engine, EngineError, EngineLostError
+from belljar.backends.containers.engine.client import Engine, EngineError, EngineLostError
+from belljar.backends.containers.engine.locate import find_engine
+from belljar.backends.containers.engine.places import Kind, NoEngineError
 from belljar.backends.containers.limits import podman_controllers
-from belljar.backends.containers.places import Kind, NoEngineError
 from belljar.backends.findings import Finding
 
 _LIMITS: Final = {"memory": "MemoryLimit", "cpu": "CpuCfsQuota", "pids": "PidsLimit"}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from belljar.backends.containers.engine import Engine, EngineError, EngineLostError
+from belljar.backends.containers.engine.client import Engine, EngineError, EngineLostError
 from belljar.backends.interface import LostError
 from belljar.linux.lives import Life
 from belljar.sandbox.terminal.callers import Size

@@ -21,7 +21,7 @@ _PREFIX: Final = 30
 _SIZE: Final = 4
 
 
-class Site(NamedTuple):
+class Bridge(NamedTuple):
     """A network for one container. Its first address is the bridge's, and the gateway's; the second the container's."""
 
     bridge: str

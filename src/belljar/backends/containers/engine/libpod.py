@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from belljar.backends.containers.engine import Engine
+from belljar.backends.containers.engine.client import Engine
 
 API: Final = "/v4.0.0/libpod"
 

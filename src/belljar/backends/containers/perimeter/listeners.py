@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from ipaddress import IPv4Address
 from typing import Final
 
-from belljar.backends.containers.sites import Site
+from belljar.backends.containers.perimeter.bridges import Bridge
 from belljar.errors import BelljarError
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.origin import Endpoint, original_destination
@@ -64,7 +64,7 @@ def ports(listeners: Listeners) -> dict[str, int]:
 
 
 @contextmanager
-def prove(site: Site, listeners: Listeners) -> Iterator[list[str]]:
+def prove(site: Bridge, listeners: Listeners) -> Iterator[list[str]]:
     """Have the words be run, with Python and in the container, and wait for what that sends. Raises ProofError."""
     token = secrets.token_hex(16)
     yield ["-I", "-S", "-B", "-c", _PROBE, str(_ELSEWHERE.address), str(_ELSEWHERE.port), token]
@@ -89,7 +89,7 @@ def _bound(address: IPv4Address, kind: int) -> socket.socket:
     return bound
 
 
-def _comes_as_stream(site: Site, listener: socket.socket, token: bytes, deadline: float) -> bool:
+def _comes_as_stream(site: Bridge, listener: socket.socket, token: bytes, deadline: float) -> bool:
     if not _waited_for(listener, deadline):
         return False
     accepted, (peer, _) = listener.accept()
@@ -102,7 +102,7 @@ def _comes_as_stream(site: Site, listener: socket.socket, token: bytes, deadline
         return said == token
 
 
-def _comes_as_datagram(site: Site, listener: socket.socket, token: bytes, deadline: float) -> bool:
+def _comes_as_datagram(site: Bridge, listener: socket.socket, token: bytes, deadline: float) -> bool:
     if not _waited_for(listener, deadline):
         return False
     message, (peer, _) = listener.recvfrom(len(token))
@@ -115,7 +115,7 @@ def _waited_for(sock: socket.socket, deadline: float) -> bool:
     return bool(poll.poll(max(deadline - time.monotonic(), 0) * 1000))
 
 
-def _complaint(site: Site, what: str) -> str:
+def _complaint(site: Bridge, what: str) -> str:
     return (
         f"{what} from the container does not come out at the gateway; does this machine's firewall refuse what arrives "
         f"at {site.bridge}? Have it accept what comes in from interfaces whose names begin with bj-"

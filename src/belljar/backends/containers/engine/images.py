@@ -7,8 +7,8 @@ from os import uname
 from pathlib import Path
 from typing import Any, Final
 
-from belljar.backends.containers.engine import Engine, EngineError
-from belljar.backends.containers.libpod import podman
+from belljar.backends.containers.engine.client import Engine, EngineError
+from belljar.backends.containers.engine.libpod import podman
 from belljar.backends.containers.toolbox import Toolbox
 from belljar.backends.interface import SpecError
 from belljar.errors import printable

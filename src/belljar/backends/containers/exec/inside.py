@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from belljar.backends.containers.commands import asking_about_keys, check, for_loader, launching, monitored
-from belljar.backends.containers.execution import number_inside
-from belljar.backends.containers.files import OK
-from belljar.backends.containers.firstprocess import Exhaustion
-from belljar.backends.containers.memoryfiles import holding, room, written
-from belljar.backends.containers.monitoring import BACKGROUND, FOREGROUND
-from belljar.backends.containers.owned import Containers
-from belljar.backends.containers.processes import ContainerProcess, start
+from belljar.backends.containers.exec.arguments import asking_about_keys, check, for_loader, launching, monitored
+from belljar.backends.containers.exec.files import OK
+from belljar.backends.containers.exec.firstprocess import Exhaustion
+from belljar.backends.containers.exec.memoryfiles import holding, room, written
+from belljar.backends.containers.exec.monitor import BACKGROUND, FOREGROUND
+from belljar.backends.containers.exec.process import ContainerProcess, start
+from belljar.backends.containers.exec.state import number_inside
+from belljar.backends.containers.exec.terminal import terminal_for
+from belljar.backends.containers.inventory import Containers
 from belljar.backends.containers.records import Record, Records
-from belljar.backends.containers.terminals import terminal_for
 from belljar.backends.containers.toolbox import MODULES, Toolbox
 from belljar.backends.interface import FILE_LIMIT, LostError, PathError, Streams
 from belljar.sandbox.spec import Command

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from http.client import HTTPException, HTTPMessage
 from typing import Final
 
-from belljar.backends.containers.engine import API, Engine, EngineError, EngineLostError
-from belljar.backends.containers.places import Kind, NoEngineError, Place, place
+from belljar.backends.containers.engine.client import API, Engine, EngineError, EngineLostError
+from belljar.backends.containers.engine.places import Kind, NoEngineError, Place, place
 from belljar.linux.programs import DIRECTORIES
 
 _PATIENCE: Final = 20.0

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from belljar.backends.containers import limits
-from belljar.backends.containers.images import Image
+from belljar.backends.containers.engine.images import Image
 from belljar.backends.containers.toolbox import Toolbox
 from belljar.backends.containers.users import User
 from belljar.backends.interface import SpecError
@@ -42,7 +42,7 @@ _FOR_ALL: Final = "rw,nosuid,nodev,exec,mode=1777"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ContainerConfig:
     """A container to make."""
 
     spec: SandboxSpec

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from belljar.backends.containers.frames import STDERR, STDOUT, FrameReader
-from belljar.backends.containers.outputs import Outputs
-from belljar.backends.containers.terminals import Input, Source
+from belljar.backends.containers.exec.frames import STDERR, STDOUT, FrameReader
+from belljar.backends.containers.exec.outputs import Outputs
+from belljar.backends.containers.exec.terminal import Input, Source
 from belljar.backends.interface import Streams
 
 UNREAD: Final = b"podman: the command has not read all of its input, and the last of its output may be missing\n"

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from belljar.backends.containers.engine import Engine, EngineLostError
+from belljar.backends.containers.engine.client import Engine, EngineLostError
 
 _CREDENTIALS: Final = struct.Struct("3i")
 """Process, user and group, as the kernel tells them."""

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from belljar.backends.containers.engine import Engine, EngineError
-from belljar.backends.containers.perimeterdoors import ProofError, bind, ports, prove
-from belljar.backends.containers.rights import is_rootless
-from belljar.backends.containers.sites import Site
+from belljar.backends.containers.engine.client import Engine, EngineError
+from belljar.backends.containers.engine.rights import is_rootless
+from belljar.backends.containers.perimeter.bridges import Bridge
+from belljar.backends.containers.perimeter.listeners import ProofError, bind, ports, prove
 from belljar.backends.containers.toolbox import Toolbox
 from belljar.backends.interface import MachineError, SpecError
 from belljar.gateway.listeners import Listeners
@@ -41,7 +41,7 @@ class Perimeter:
         """Have labels that tell the owner's containers and networks from all others."""
         self._engine, self._labels = engine, labels
 
-    def choose(self) -> Site:
+    def choose(self) -> Bridge:
         """Return where a new container can live, after taking away what is left around dead ones.
 
         Raises SpecError, MachineError.
@@ -52,9 +52,9 @@ class Perimeter:
                 "use --isolation sealed, or an engine that runs as root"
             )
         self._sweep()
-        return Site.choose()
+        return Bridge.choose()
 
-    def build(self, name: str, site: Site, configuration: dict[str, Any]) -> None:
+    def build(self, name: str, site: Bridge, configuration: dict[str, Any]) -> None:
         """Make a network for a container that is to be made as configured, and have it be on that."""
         site.join(name, configuration)
         labels = {**configuration["Labels"], **site.labels()}
@@ -63,7 +63,7 @@ class Perimeter:
         else:
             replace(self._engine, api=_LIBPOD).post("/libpod/networks/create", site.podman_network(name, labels))
 
-    def start(self, name: str, container: str, site: Site, toolbox: Toolbox) -> Listeners:
+    def start(self, name: str, container: str, site: Bridge, toolbox: Toolbox) -> Listeners:
         """Put rules around a container, start it, try the rules with our programs in it, and return its doors.
 
         Raises MachineError.
@@ -80,7 +80,7 @@ class Perimeter:
 
     def enclose_again(self, name: str, container: str) -> Listeners:
         """Put rules around a container that runs in place of those it has; return new doors. Raises MachineError."""
-        site = Site.read(self._engine.get(f"/networks/{name}")["Labels"])
+        site = Bridge.read(self._engine.get(f"/networks/{name}")["Labels"])
         doors = self._enclose(container, site)
         try:
             self._finish(site)
@@ -100,7 +100,7 @@ class Perimeter:
         if self._labels.items() <= labels.items():
             with _as_root():
                 for around in perimeternft.installed():
-                    if around.bridge == Site.read(labels).bridge:
+                    if around.bridge == Bridge.read(labels).bridge:
                         _take_away(around)
             self._engine.delete(f"/networks/{name}")
 
@@ -109,7 +109,7 @@ class Perimeter:
         networks = self._engine.get("/networks", filters={"label": self._filter()})
         return [network["Labels"] for network in networks]
 
-    def _enclose(self, container: str, site: Site) -> Listeners:
+    def _enclose(self, container: str, site: Bridge) -> Listeners:
         doors = bind(site.gateway)
         around = perimeternft.Around(perimeternft.chain_of(container), site.bridge, site.gateway, self._mark())
         try:
@@ -120,7 +120,7 @@ class Perimeter:
             raise
         return doors
 
-    def _finish(self, site: Site) -> None:
+    def _finish(self, site: Bridge) -> None:
         """Do what can be done only when the container runs, and its bridge is there."""
         if not site.is_here():
             raise MachineError(
@@ -130,7 +130,7 @@ class Perimeter:
         with _as_root():
             perimeternft.forbid_forwarding(site.bridge)
 
-    def _prove(self, name: str, site: Site, doors: Listeners, toolbox: Toolbox) -> None:
+    def _prove(self, name: str, site: Bridge, doors: Listeners, toolbox: Toolbox) -> None:
         try:
             with prove(site, doors) as words:
                 asked = {"Cmd": toolbox.inside(toolbox.python, *words)}

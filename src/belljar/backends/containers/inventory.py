@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from belljar.backends.containers.engine import Engine, EngineError, EngineLostError
-from belljar.backends.containers.execution import kill_container
+from belljar.backends.containers.engine.client import Engine, EngineError, EngineLostError
+from belljar.backends.containers.exec.state import kill_container
 from belljar.backends.interface import GoneError, LostError, MachineError, PausedError, SpecError, State, is_name
 from belljar.errors import BelljarError
 from belljar.linux.lives import Life

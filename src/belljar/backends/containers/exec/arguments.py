@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from belljar.backends.containers import monitoring
+from belljar.backends.containers.exec import monitor
 from belljar.backends.containers.toolbox import MODULES, Toolbox
 from belljar.backends.interface import SpecError
 from belljar.sandbox.spec import Command
@@ -64,7 +64,7 @@ def asking_about_keys(toolbox: Toolbox, monitor: int) -> list[str]:
 
 def _monitoring(toolbox: Toolbox, function: str, *arguments: str) -> list[str]:
     path = f"{toolbox.place}{MODULES}"
-    program = f"import sys; sys.path.insert(0, {path!r}); from {monitoring.__name__} import {function}; {function}()"
+    program = f"import sys; sys.path.insert(0, {path!r}); from {monitor.__name__} import {function}; {function}()"
     return toolbox.inside(toolbox.python, "-I", "-S", "-B", "-c", program, *arguments)
 
 

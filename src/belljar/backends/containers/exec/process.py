@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import Final
 
-from belljar.backends.containers.engine import Engine
-from belljar.backends.containers.execution import KILLED, Execution
-from belljar.backends.containers.frames import FrameReader
-from belljar.backends.containers.monitoring import stopped_by
-from belljar.backends.containers.streaming import Pump
-from belljar.backends.containers.terminals import ContainerTerminal
+from belljar.backends.containers.engine.client import Engine
+from belljar.backends.containers.exec.frames import FrameReader
+from belljar.backends.containers.exec.monitor import stopped_by
+from belljar.backends.containers.exec.state import KILLED, Execution
+from belljar.backends.containers.exec.streaming import Pump
+from belljar.backends.containers.exec.terminal import ContainerTerminal
 from belljar.backends.interface import LostError, Streams
 from belljar.errors import BelljarError
 from belljar.linux.jobs import glimpse
