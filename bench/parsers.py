@@ -6,9 +6,9 @@ import dns.message
 import dnslib
 import h11
 
-from belljar.wire.clienthello import ClientHelloParser
-from belljar.wire.dnsquestion import parse_query
-from belljar.wire.httphead import RequestHeadParser
+from belljar.wire.dns.question import parse_query
+from belljar.wire.http.head import RequestHeadParser
+from belljar.wire.tls.clienthello import ClientHelloParser
 from bench.timing import interleaved, microseconds, print_table
 
 QUERY = dns.message.make_query("api.example.org", "A", use_edns=0).to_wire()

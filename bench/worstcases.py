@@ -4,19 +4,19 @@ import struct
 from collections.abc import Callable
 
 from belljar.gateway.responses import ResponseReader
-from belljar.wire.clienthello import ClientHelloParser
-from belljar.wire.dnsframing import DnsFrames
-from belljar.wire.dnsquestion import parse_query
-from belljar.wire.dnsresponse import build_query, read_response
-from belljar.wire.httpbody import BodyReader
-from belljar.wire.httpframing import CHUNKED
-from belljar.wire.httphead import RequestHead, RequestHeadParser
-from belljar.wire.httpresponse import ResponseBody
-from belljar.wire.httpresponsehead import MAX_LINES
-from belljar.wire.longlines import LongLine
+from belljar.wire.dns.framing import DnsFrames
+from belljar.wire.dns.question import parse_query
+from belljar.wire.dns.response import build_query, read_response
+from belljar.wire.http.body import BodyReader
+from belljar.wire.http.framing import CHUNKED
+from belljar.wire.http.head import RequestHead, RequestHeadParser
+from belljar.wire.http.longlines import LongLine
+from belljar.wire.http.response import ResponseBody
+from belljar.wire.http.responsehead import MAX_LINES
 from belljar.wire.postgres import Prelude
-from belljar.wire.retryhello import RetriedHelloParser
 from belljar.wire.socks5 import Socks5Parser
+from belljar.wire.tls.clienthello import ClientHelloParser
+from belljar.wire.tls.retryhello import RetriedHelloParser
 from bench.timing import interleaved, met, print_table
 
 GOAL = 2e-3

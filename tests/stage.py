@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from belljar.linux.mounts import enter_private_mount_namespace
+from belljar.linux.files.mounts import enter_private_mount_namespace
 from belljar.linux.programs import run
 from tests import privileges
 

@@ -11,18 +11,18 @@ from typing import Any
 from belljar.names import SpellingError, canonical_name
 from belljar.policy import InvalidPolicyError, Syntax, compile_policy, decide, question, read_policy, render
 from belljar.policy.importers import import_policy
-from belljar.wire.clienthello import MAX_HELLO, ClientHello, ClientHelloParser
-from belljar.wire.dnsanswer import refusal_answer
-from belljar.wire.dnsformat import RecordType
-from belljar.wire.dnsforwarded import read_records
-from belljar.wire.dnsframing import DnsFrames
-from belljar.wire.dnsquestion import Query, parse_query
-from belljar.wire.dnsresponse import Resolution, build_query, read_response
-from belljar.wire.httpbody import BodyReader
-from belljar.wire.httpframing import CHUNKED
-from belljar.wire.httphead import MAX_HEAD, RequestHead, RequestHeadParser
+from belljar.wire.dns.answer import refusal_answer
+from belljar.wire.dns.format import RecordType
+from belljar.wire.dns.forwarded import read_records
+from belljar.wire.dns.framing import DnsFrames
+from belljar.wire.dns.question import Query, parse_query
+from belljar.wire.dns.response import Resolution, build_query, read_response
+from belljar.wire.http.body import BodyReader
+from belljar.wire.http.framing import CHUNKED
+from belljar.wire.http.head import MAX_HEAD, RequestHead, RequestHeadParser
 from belljar.wire.outcome import NEED_MORE, Refuse
 from belljar.wire.socks5 import Socks5Parser
+from belljar.wire.tls.clienthello import MAX_HELLO, ClientHello, ClientHelloParser
 
 CORPUS = Path(__file__).parent / "corpus"
 SENT = build_query("www.example.org", RecordType.A, 0x1234)

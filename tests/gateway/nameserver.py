@@ -15,7 +15,7 @@ from belljar.gateway.hostfiles import Server
 from belljar.gateway.loop import Loop
 from belljar.gateway.streams import Stream
 from belljar.names import parse_address
-from belljar.wire.dnsframing import frame
+from belljar.wire.dns.framing import frame
 
 
 class Asked(NamedTuple):

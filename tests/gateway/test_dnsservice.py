@@ -19,9 +19,9 @@ from belljar.gateway.dnsservice import FORWARD_SECONDS, IDLE_SECONDS, MAX_CONNEC
 from belljar.gateway.loop import Loop
 from belljar.gateway.turns import SLICE
 from belljar.gateway.virtual import TTL, VirtualNames, is_virtual
-from belljar.wire.dnsanswer import Answer
-from belljar.wire.dnsformat import Rcode
-from belljar.wire.dnsquestion import Query
+from belljar.wire.dns.answer import Answer
+from belljar.wire.dns.format import Rcode
+from belljar.wire.dns.question import Query
 from tests.gateway.dnsclients import ALLOW_ALL, BLOCK_ALL, Service, addresses, error, framed, frames
 from tests.gateway.driving import nothing_left_behind, open_descriptors
 from tests.policy.documents import compiled

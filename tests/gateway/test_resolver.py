@@ -11,8 +11,8 @@ from belljar.gateway.dnsclient import NoAnswerError
 from belljar.gateway.hostfiles import Server
 from belljar.gateway.loop import Cancelled
 from belljar.gateway.resolver import MAX_ADDRESSES, NameNotFoundError, Resolved, Resolver, ResolverDownError
-from belljar.wire.dnsframing import frame
-from belljar.wire.dnsresponse import Resolution
+from belljar.wire.dns.framing import frame
+from belljar.wire.dns.response import Resolution
 from tests.gateway.driving import Driver, nothing_left_behind
 from tests.gateway.nameserver import Asked, NameServer, Script, Zone, answer, silence, truncated
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.gateway.responses import MAX_HEAD, MAX_INTERIM, ResponseReader
-from belljar.wire.httphead import RequestHead
-from belljar.wire.httpresponse import MAX_CHUNK_LINE, MAX_TRAILERS
-from belljar.wire.httpresponsehead import MAX_LINES
+from belljar.wire.http.head import RequestHead
+from belljar.wire.http.response import MAX_CHUNK_LINE, MAX_TRAILERS
+from belljar.wire.http.responsehead import MAX_LINES
 from tests.wire.heads import byte_by_byte, found, head
 
 GET, HEAD = found(head("GET / HTTP/1.1", "Host: a.example")), found(head("HEAD / HTTP/1.1", "Host: a.example"))

@@ -15,7 +15,7 @@ from belljar.gateway.proxyurl import parse_proxy
 from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.settings import Exceptions, Settings
 from belljar.gateway.udpflow import ANSWERED_SECONDS, UNANSWERED_SECONDS
-from belljar.linux import nft
+from belljar.linux.nft import sealed
 from belljar.linux.programs import run
 from belljar.linux.transparent import make_transparent
 from tests.gateway.driving import open_descriptors
@@ -509,7 +509,7 @@ def test_a_datagram_from_a_made_up_source_does_not_go_round_and_round(bench, uni
         made.bind((EVIL, ECHO))
         with pytest.raises(PermissionError):
             made.sendto(b"ping-pong", (PUBLIC, ECHO))
-        assert sandbox.call(nft.refused).udp == 1
+        assert sandbox.call(sealed.refused).udp == 1
         assert echoes(sandbox, PUBLIC)
         assert len(jar.flows) == 1
     assert datagrams(universe) == {(PUBLIC, ECHO)}
@@ -521,7 +521,7 @@ def test_the_listener_itself_is_no_destination(bench, universe, address, source)
         made = stack.enter_context(sandbox.make_socket(INET6 if ":" in address else INET, DATAGRAM))
         made.setsockopt(socket.IPPROTO_IP, IP_FREEBIND, 1)
         made.bind((source, 0))
-        made.sendto(b"who are you?", (address, nft.UDP_PORT))
+        made.sendto(b"who are you?", (address, sealed.UDP_PORT))
         assert echoes(sandbox, PUBLIC_V6 if ":" in address else PUBLIC)
         assert len(jar.flows) == 1
     assert len(datagrams(universe)) == 1

@@ -23,7 +23,7 @@ from belljar.gateway.settings import Settings
 from belljar.gateway.workers import keeper
 from belljar.gateway.workers.process import RefusedError, WorkerLostError
 from belljar.gateway.workers.supervisor import Acknowledgement, Workers
-from belljar.linux import nft
+from belljar.linux.nft import sealed
 from belljar.policy import Mode, Policy, Protocol
 from belljar.policy.model import DomainPattern, Egress, Scope
 from belljar.sandbox.arming import HTTP_PROXY_PORT, SOCKS_PORT
@@ -150,14 +150,14 @@ def test_while_a_worker_is_dead_its_sandbox_is_closed_and_nobody_else_can_take_i
                         assert binding(a, kind, port, reuse) == errno.EADDRINUSE
             assert universe.internet.seen == universe.gateway.seen == []
             os.kill(pid, signal.SIGKILL)
-            assert binding(a, socket.SOCK_STREAM, nft.TCP_PORT, socket.SO_REUSEPORT) == errno.EADDRINUSE
+            assert binding(a, socket.SOCK_STREAM, sealed.TCP_PORT, socket.SO_REUSEPORT) == errno.EADDRINUSE
             assert waiting.recv(100) == b"hello"  # from the next worker, which knows the address
         assert [seen.port for seen in universe.internet.witness.of_kind("connection")] == [ECHO]
 
 
 PORTS = {
-    socket.SOCK_STREAM: (nft.TCP_PORT, nft.DNS_PORT, HTTP_PROXY_PORT, SOCKS_PORT),
-    socket.SOCK_DGRAM: (nft.DNS_PORT,),
+    socket.SOCK_STREAM: (sealed.TCP_PORT, sealed.DNS_PORT, HTTP_PROXY_PORT, SOCKS_PORT),
+    socket.SOCK_DGRAM: (sealed.DNS_PORT,),
 }
 
 
@@ -397,7 +397,7 @@ def test_nothing_is_left_behind(universe):
             workers.close("b")
             pids = workers.pids()
         assert not any(is_alive(pid) for pid in pids if pid)
-        assert binding(a, socket.SOCK_STREAM, nft.TCP_PORT, 0) is None  # which shows that nobody holds it any more
+        assert binding(a, socket.SOCK_STREAM, sealed.TCP_PORT, 0) is None  # which shows that nobody holds it any more
         workers.shut_down()
         with pytest.raises(WorkerLostError, match="shut down"):
             workers.metrics()

@@ -2,7 +2,7 @@
 
 import operator
 
-from belljar.linux.seccomp import Block
+from belljar.linux.seccomp.callfilter import Block
 
 ALLOW, KILL, KILL_THREAD, ERRNO = 0x7FFF0000, 0x80000000, 0, 0x00050000
 AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}

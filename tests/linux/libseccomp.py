@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from belljar.linux.seccomp import Block, Instruction
+from belljar.linux.seccomp.callfilter import Block, Instruction
 from tests.linux.filtermachine import ALLOW, AUDIT, ERRNO
 
 _OPERATORS = {"SCMP_CMP_NE": 1, "SCMP_CMP_EQ": 4, "SCMP_CMP_GE": 5, "SCMP_CMP_MASKED_EQ": 7}

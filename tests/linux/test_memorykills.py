@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from belljar.linux.cgroups import place_of
-from belljar.linux.memorykills import MemoryWatch
+from belljar.linux.cgroups.limits import place_of
+from belljar.linux.cgroups.memorykills import MemoryWatch
 
 FILES = {
     "memory.events": "low 0\nhigh 0\nmax 7\noom 9\noom_kill {}\noom_group_kill 0\n",

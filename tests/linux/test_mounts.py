@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from belljar.linux.mounts import copy_of
+from belljar.linux.files.mounts import copy_of
 
 
 def test_a_link_is_not_followed_wherever_it_is_on_the_way(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from belljar.linux import nft
+from belljar.linux.nft import sealed
 from belljar.linux.programs import ProgramFailedError, run
 
 
@@ -9,16 +9,16 @@ def installed() -> str:
 
 
 def test_installing_again_changes_nothing(namespace):
-    namespace.run(lambda: nft.apply(nft.ruleset()))
+    namespace.run(lambda: sealed.apply(sealed.ruleset()))
     first = namespace.run(installed)
-    namespace.run(lambda: nft.apply(nft.ruleset()))
+    namespace.run(lambda: sealed.apply(sealed.ruleset()))
     assert namespace.run(installed) == first != ""
 
 
 def test_a_broken_ruleset_changes_nothing_at_all(namespace):
     """One transaction: its good rules do not count if one is bad."""
-    namespace.run(lambda: nft.apply(nft.ruleset()))
+    namespace.run(lambda: sealed.apply(sealed.ruleset()))
     before = namespace.run(installed)
     with pytest.raises(ProgramFailedError, match="no_such_chain"):
-        namespace.run(lambda: nft.apply(nft.ruleset() + "add rule inet belljar no_such_chain accept\n"))
+        namespace.run(lambda: sealed.apply(sealed.ruleset() + "add rule inet belljar no_such_chain accept\n"))
     assert namespace.run(installed) == before

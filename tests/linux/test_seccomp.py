@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from belljar.linux import refusals, seccomp
-from belljar.linux.syscalls import NUMBERS
+from belljar.linux.seccomp import callfilter, refusals
+from belljar.linux.seccomp.syscalls import NUMBERS
 from tests.linux.filtermachine import ALLOW, AUDIT, ERRNO, KILL, MACHINES, run
 
 
@@ -22,7 +22,7 @@ def machine(request):
 
 
 def test_named_calls_fail_with_an_error_and_all_others_are_allowed(machine):
-    program = seccomp.instructions(machine=machine)
+    program = callfilter.instructions(machine=machine)
     expected = dict.fromkeys((*refusals.REFUSED, *refusals.DEBUGGING), ERRNO | errno.EPERM)
     expected |= dict.fromkeys(refusals.ABSENT, ERRNO | errno.ENOSYS)
     by_number = {number(name, machine): answer for name, answer in expected.items()}
@@ -34,17 +34,17 @@ def test_named_calls_fail_with_an_error_and_all_others_are_allowed(machine):
 
 @pytest.mark.parametrize("architecture", [0x40000003, 0xC0000028, 0x40000028, 0])
 def test_calls_of_another_architecture_kill(machine, architecture):
-    program = seccomp.instructions(machine=machine)
+    program = callfilter.instructions(machine=machine)
     assert run(program, 1, architecture=architecture, machine=machine) == KILL
 
 
 def test_the_other_machine_of_the_two_is_foreign_too():
-    program = seccomp.instructions(machine="aarch64")
+    program = callfilter.instructions(machine="aarch64")
     assert run(program, 1, architecture=AUDIT["x86_64"]) == KILL
 
 
 def test_x32_kills():
-    program = seccomp.instructions(machine="x86_64")
+    program = callfilter.instructions(machine="x86_64")
     assert run(program, 0x40000000) == KILL
     assert run(program, 0x40000000 + number("socket")) == KILL
     assert run(program, 0x3FFFFFFF) == ALLOW
@@ -77,13 +77,13 @@ SOCKETS = [
 
 @pytest.mark.parametrize(("arguments", "answer"), SOCKETS)
 def test_sockets_by_family_type_and_protocol(machine, arguments, answer):
-    program = seccomp.instructions(machine=machine)
+    program = callfilter.instructions(machine=machine)
     assert run(program, number("socket", machine), arguments, machine=machine) == answer
 
 
 @pytest.mark.parametrize("family", range(64))
 def test_only_four_families_have_sockets_and_one_has_pairs(family):
-    program = seccomp.instructions(machine="x86_64")
+    program = callfilter.instructions(machine="x86_64")
     known = {socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK}
     assert (run(program, number("socket"), (family, socket.SOCK_STREAM, 0)) == ALLOW) is (family in known)
     assert (run(program, number("socketpair"), (family, 1, 0)) == ALLOW) is (family == socket.AF_UNIX)
@@ -91,20 +91,20 @@ def test_only_four_families_have_sockets_and_one_has_pairs(family):
 
 def test_the_upper_half_of_an_argument_changes_nothing():
     """The kernel ignores it, too."""
-    program = seccomp.instructions(machine="x86_64")
+    program = callfilter.instructions(machine="x86_64")
     assert run(program, number("socket"), (0xFFFFFFFF00000000 | socket.AF_VSOCK, 1, 0)) == ERRNO | errno.EAFNOSUPPORT
     assert run(program, number("ioctl"), (0, 0x100000000 | 0x5412)) == ERRNO | errno.EPERM
 
 
 @pytest.mark.parametrize("flag", [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000])
 def test_no_new_namespaces(machine, flag):
-    program = seccomp.instructions(machine=machine)
+    program = callfilter.instructions(machine=machine)
     for call in ("clone", "unshare"):
         assert run(program, number(call, machine), (flag | 0x11,), machine=machine) == ERRNO | errno.EPERM
 
 
 def test_threads_processes_and_terminals_work(machine):
-    program = seccomp.instructions(machine=machine)
+    program = callfilter.instructions(machine=machine)
     threads = 0x3D0F00
     assert run(program, number("clone", machine), (threads,), machine=machine) == ALLOW
     assert run(program, number("clone", machine), (0x01200011,), machine=machine) == ALLOW
@@ -113,13 +113,13 @@ def test_threads_processes_and_terminals_work(machine):
 
 
 def test_nobody_types_into_a_terminal(machine):
-    program = seccomp.instructions(machine=machine)
+    program = callfilter.instructions(machine=machine)
     for request in (0x5412, 0x541C, 0x5423):
         assert run(program, number("ioctl", machine), (0, request), machine=machine) == ERRNO | errno.EPERM
 
 
 def test_the_limit_on_core_dumps_can_be_read_and_not_changed(machine):
-    program = seccomp.instructions(machine=machine)
+    program = callfilter.instructions(machine=machine)
     unheeded = ERRNO | 0
     setting, both = number("setrlimit", machine), number("prlimit64", machine)
     core, files = resource.RLIMIT_CORE, resource.RLIMIT_NOFILE
@@ -133,7 +133,7 @@ def test_the_limit_on_core_dumps_can_be_read_and_not_changed(machine):
 
 @pytest.mark.parametrize("bits", [0o4000, 0o2000, 0o6000])
 def test_nobody_makes_a_set_user_id_program(machine, bits):
-    program = seccomp.instructions(machine=machine)
+    program = callfilter.instructions(machine=machine)
     refused = ERRNO | errno.EPERM
     for name, place in refusals.MODES.items():
         if (call := number(name, machine)) >= 0:
@@ -149,7 +149,7 @@ def test_nobody_makes_a_set_user_id_program(machine, bits):
 
 
 def test_a_debugger_may_trace_and_no_more(machine):
-    strict, relaxed = seccomp.instructions(machine=machine), seccomp.instructions(machine=machine, debugger=True)
+    strict, relaxed = callfilter.instructions(machine=machine), callfilter.instructions(machine=machine, debugger=True)
     for call in range(600):
         before, after = (run(program, call, machine=machine) for program in (strict, relaxed))
         traced = call in {number(name, machine) for name in refusals.DEBUGGING}
@@ -157,11 +157,11 @@ def test_a_debugger_may_trace_and_no_more(machine):
 
 
 def test_the_program_is_what_the_kernel_reads():
-    program = seccomp.program(machine="x86_64")
-    assert len(program) == 8 * len(seccomp.instructions(machine="x86_64"))
+    program = callfilter.program(machine="x86_64")
+    assert len(program) == 8 * len(callfilter.instructions(machine="x86_64"))
     assert len(program) // 8 < 4096
 
 
 def test_an_unknown_machine_has_no_filter():
-    with pytest.raises(seccomp.UnknownArchitectureError, match="riscv64"):
-        seccomp.program(machine="riscv64")
+    with pytest.raises(callfilter.UnknownArchitectureError, match="riscv64"):
+        callfilter.program(machine="riscv64")

@@ -17,9 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from belljar.linux import refusals, seccomp, seccompprofile
-from belljar.linux.ordinarycalls import ORDINARY
-from belljar.linux.syscalls import NUMBERS
+from belljar.linux.seccomp import callfilter, refusals
+from belljar.linux.seccomp import profile as engines
+from belljar.linux.seccomp.ordinarycalls import ORDINARY
+from belljar.linux.seccomp.syscalls import NUMBERS
 from tests.linux import libseccomp
 from tests.linux.filtermachine import ALLOW, AUDIT, ERRNO, KILL, KILL_THREAD, MACHINES, run
 
@@ -58,7 +59,7 @@ def machine(request):
 
 @cache
 def profile(machine: str, *, debugger: bool = False) -> dict[str, Any]:
-    return seccompprofile.profile(machine=machine, debugger=debugger)
+    return engines.profile(machine=machine, debugger=debugger)
 
 
 @cache
@@ -91,12 +92,12 @@ def filtered(machine: str, name: str, arguments: tuple[int, ...], *, debugger: b
 
 
 @cache
-def program(machine: str, *, debugger: bool) -> seccomp.Block:
-    return seccomp.instructions(machine=machine, debugger=debugger)
+def program(machine: str, *, debugger: bool) -> callfilter.Block:
+    return callfilter.instructions(machine=machine, debugger=debugger)
 
 
 @cache
-def compiled(machine: str, *, debugger: bool = False) -> seccomp.Block:
+def compiled(machine: str, *, debugger: bool = False) -> callfilter.Block:
     """Return what libseccomp makes of the profile."""
     return libseccomp.compiled(libseccomp.load(), profile(machine, debugger=debugger), machine)
 
@@ -196,7 +197,7 @@ def test_a_profile_is_json_for_one_architecture():
     for machine, name in (("x86_64", "SCMP_ARCH_X86_64"), ("aarch64", "SCMP_ARCH_AARCH64")):
         assert profile(machine)["architectures"] == [name]
         assert json.loads(json.dumps(profile(machine))) == profile(machine)
-    assert seccompprofile.profile() == seccompprofile.profile(machine=os.uname().machine)
+    assert engines.profile() == engines.profile(machine=os.uname().machine)
 
 
 def test_calls_that_nobody_has_heard_of_are_absent(machine):
@@ -205,5 +206,5 @@ def test_calls_that_nobody_has_heard_of_are_absent(machine):
 
 
 def test_an_unknown_machine_has_no_profile():
-    with pytest.raises(seccomp.UnknownArchitectureError, match="riscv64"):
-        seccompprofile.profile(machine="riscv64")
+    with pytest.raises(callfilter.UnknownArchitectureError, match="riscv64"):
+        engines.profile(machine="riscv64")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from belljar.linux import trusted
+from belljar.linux.files import trusted
+from belljar.linux.files.trusted import Trust, UntrustedError
 from belljar.linux.namespaces import CLONE_NEWUSER, unshare
-from belljar.linux.trusted import Trust, UntrustedError
 from belljar.sandbox.files import view
 
 

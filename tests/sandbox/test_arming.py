@@ -11,10 +11,11 @@ import pytest
 
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.origin import original_destination
-from belljar.linux import loopback, nft, programs, transparent
+from belljar.linux import loopback, programs, transparent
 from belljar.linux.descriptors import receive_sockets, send_sockets
+from belljar.linux.files.trusted import SYSTEM, Trust
 from belljar.linux.namespaces import NetworkNamespace
-from belljar.linux.trusted import SYSTEM, Trust
+from belljar.linux.nft.sealed import Refused, refused
 from belljar.sandbox.arming import ArmingError, arm, arm_here
 from belljar.wire.packets import udp_packet
 
@@ -45,8 +46,8 @@ class Sealed:
         accepted, _ = of_family(listeners, family).accept()
         return self._stack.enter_context(accepted)
 
-    def refused(self) -> nft.Refused:
-        return self.namespace.run(nft.refused)
+    def refused(self) -> Refused:
+        return self.namespace.run(refused)
 
     def close(self) -> None:
         self._stack.close()

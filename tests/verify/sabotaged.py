@@ -18,10 +18,12 @@ from belljar.gateway.dnsanswering import Answering
 from belljar.gateway.observing import Observer
 from belljar.gateway.responses import ResponseReader
 from belljar.gateway.wildcards import WildcardBudget
-from belljar.linux import mounts, nft, seccomp
+from belljar.linux.files import mounts
 from belljar.linux.namespaces import NetworkNamespace
+from belljar.linux.nft import sealed
 from belljar.linux.programs import run
 from belljar.linux.routes import Routes
+from belljar.linux.seccomp import callfilter
 from belljar.policy import Action, AddressClass, Reason, Verdict
 from belljar.sandbox import arming
 from belljar.sandbox.spec import Bind
@@ -41,7 +43,7 @@ def replace(where: Any, name: str, by: object) -> Any:
 
 
 def no_seccomp():
-    replace(seccomp, "program", lambda **_: _ALLOW_EVERY_CALL)
+    replace(callfilter, "program", lambda **_: _ALLOW_EVERY_CALL)
 
 
 def capability_kept():
@@ -49,15 +51,15 @@ def capability_kept():
 
 
 def no_packet_filter():
-    replace(nft, "apply", lambda rules: None)
+    replace(sealed, "apply", lambda rules: None)
     _untried()
 
 
 def no_rule_for_dns():
-    rules = nft.ruleset().splitlines()
+    rules = sealed.ruleset().splitlines()
     without = [line for line in rules if "dport 53" not in line]
     assert without != rules
-    replace(nft, "ruleset", lambda: "\n".join(without) + "\n")
+    replace(sealed, "ruleset", lambda: "\n".join(without) + "\n")
     _untried()
 
 
@@ -136,11 +138,11 @@ def seal_open_but_for_datagrams():
 
 
 def _change_seal(changes: dict[str, str]) -> None:
-    rules = nft.ruleset()
+    rules = sealed.ruleset()
     for before, after in changes.items():
         assert rules.count(before) == 1
         rules = rules.replace(before, after)
-    replace(nft, "ruleset", lambda: rules)
+    replace(sealed, "ruleset", lambda: rules)
 
 
 def extra_route():

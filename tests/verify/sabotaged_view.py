@@ -11,7 +11,9 @@ from typing import Any
 
 from belljar.backends.local import bubblewrap, running, staging
 from belljar.backends.local.stage import Stage
-from belljar.linux import mounts, seccomp, sharedmemory
+from belljar.linux import sharedmemory
+from belljar.linux.files import mounts
+from belljar.linux.seccomp import callfilter
 from belljar.sandbox.files import ownplaces, protected
 from belljar.sandbox.spec import Bind
 from belljar.verify.verifying import verify
@@ -22,11 +24,11 @@ _CALLERS_HOME = Path(os.environ["HOME"])
 
 
 def set_ids_allowed():
-    replace(seccomp, "_modes", lambda machine: [])
+    replace(callfilter, "_modes", lambda machine: [])
 
 
 def set_ids_allowed_to_unnamed_files():
-    replace(seccomp, "MAKING", os.O_CREAT)
+    replace(callfilter, "MAKING", os.O_CREAT)
 
 
 def writable_settings():

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from belljar.linux.trusted import Trust
+from belljar.linux.files.trusted import Trust
 from belljar.sandbox.files import protected
 from belljar.verify.outside import audit_is_intact, left_programs_are_not_asked
 from belljar.verify.probes.files import left

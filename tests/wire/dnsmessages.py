@@ -11,7 +11,7 @@ import dns.name
 import dns.rdatatype
 from hypothesis import strategies as st
 
-from belljar.wire.dnsquestion import Query, parse_query
+from belljar.wire.dns.question import Query, parse_query
 
 ROOT = b"\0"
 OPT = b"\0" + struct.pack("!HHLH", 41, 1232, 0, 0)

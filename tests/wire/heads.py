@@ -7,7 +7,7 @@ from io import BytesIO
 
 import h11
 
-from belljar.wire.httphead import Http2Preface, RequestHead, RequestHeadParser
+from belljar.wire.http.head import Http2Preface, RequestHead, RequestHeadParser
 from belljar.wire.outcome import NEED_MORE, Fault, NeedMore, Refuse
 
 Answer = RequestHead | Http2Preface | NeedMore | Refuse

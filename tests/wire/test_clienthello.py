@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from belljar.names import canonical_name
-from belljar.wire.clienthello import MAX_HELLO, MAX_RECORDS, ClientHello, ClientHelloParser
 from belljar.wire.outcome import NEED_MORE, Fault, NeedMore, Refuse
+from belljar.wire.tls.clienthello import MAX_HELLO, MAX_RECORDS, ClientHello, ClientHelloParser
 from tests.wire.hellos import (
     OpenSSLServer,
     alpn,

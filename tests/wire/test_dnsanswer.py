@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.wire.dnsanswer import (
+from belljar.wire.dns.answer import (
     MAX_EXTRA_TEXT,
     Answer,
     ExtendedError,
@@ -18,8 +18,8 @@ from belljar.wire.dnsanswer import (
     pointer_answer,
     refusal_answer,
 )
-from belljar.wire.dnsformat import InfoCode, Rcode
-from belljar.wire.dnsquestion import RefusedQuery, parse_query
+from belljar.wire.dns.format import InfoCode, Rcode
+from belljar.wire.dns.question import RefusedQuery, parse_query
 from tests.wire.dnsmessages import (
     edns_record,
     found,

@@ -8,10 +8,10 @@ import dns.rrset
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.wire.dnsformat import HEADER
-from belljar.wire.dnsforwarded import Records, read_records
-from belljar.wire.dnsrecords import read_sections
-from belljar.wire.dnsresponse import SentQuery, build_query
+from belljar.wire.dns.format import HEADER
+from belljar.wire.dns.forwarded import Records, read_records
+from belljar.wire.dns.records import read_sections
+from belljar.wire.dns.response import SentQuery, build_query
 from belljar.wire.outcome import Refuse
 
 DATA = {

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.wire.dnsframing import DnsFrames, frame
-from belljar.wire.dnsquestion import MAX_QUERY
+from belljar.wire.dns.framing import DnsFrames, frame
+from belljar.wire.dns.question import MAX_QUERY
 from belljar.wire.outcome import Fault, Refuse
 from tests.wire.dnsmessages import wire_name, wire_query
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.names import canonical_name
-from belljar.wire.dnsformat import Rcode
-from belljar.wire.dnsquestion import MAX_QUERY, Edns, Query, RefusedQuery, parse_query
+from belljar.wire.dns.format import Rcode
+from belljar.wire.dns.question import MAX_QUERY, Edns, Query, RefusedQuery, parse_query
 from belljar.wire.outcome import Fault
 from tests.wire.dnsmessages import (
     OPT,

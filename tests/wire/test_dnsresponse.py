@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.wire.dnsformat import RecordType
-from belljar.wire.dnsrecords import MAX_RECORDS
-from belljar.wire.dnsresponse import (
+from belljar.wire.dns.format import RecordType
+from belljar.wire.dns.records import MAX_RECORDS
+from belljar.wire.dns.response import (
     MAX_ALIASES,
     NoData,
     NoSuchName,

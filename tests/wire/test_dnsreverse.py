@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.wire.dnsreverse import reverse_address
+from belljar.wire.dns.reverse import reverse_address
 
 NIBBLES = ".".join("0123456789abcdef" * 2)
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.wire.httpbody import BodyReader
-from belljar.wire.httpframing import CHUNKED, NO_BODY, Body
+from belljar.wire.http.body import BodyReader
+from belljar.wire.http.framing import CHUNKED, NO_BODY, Body
 from belljar.wire.outcome import Fault, Refuse
 from tests.wire.heads import byte_by_byte, get
 

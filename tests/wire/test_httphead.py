@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from belljar.wire.httpframing import CHUNKED, NO_BODY, Body
-from belljar.wire.httphead import HTTP2_PREFACE, MAX_HEAD, Http2Preface, RequestHead, RequestHeadParser
-from belljar.wire.httptarget import TargetForm
+from belljar.wire.http.framing import CHUNKED, NO_BODY, Body
+from belljar.wire.http.head import HTTP2_PREFACE, MAX_HEAD, Http2Preface, RequestHead, RequestHeadParser
+from belljar.wire.http.target import TargetForm
 from belljar.wire.outcome import NEED_MORE, Fault
 from tests.wire.heads import (
     byte_by_byte,

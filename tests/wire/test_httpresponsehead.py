@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.wire.httpresponsehead import ResponseHead, read_response_head
+from belljar.wire.http.responsehead import ResponseHead, read_response_head
 from belljar.wire.outcome import Refuse
 
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from belljar.wire.httphead import RequestHead, RequestHeadParser
+from belljar.wire.http.head import RequestHead, RequestHeadParser
 from belljar.wire.outcome import NEED_MORE, Fault, Refuse
 from tests.wire.heads import (
     byte_by_byte,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from belljar.wire.httphead import RequestHead, RequestHeadParser
-from belljar.wire.longlines import LongLine
+from belljar.wire.http.head import RequestHead, RequestHeadParser
+from belljar.wire.http.longlines import LongLine
 from belljar.wire.outcome import NEED_MORE, Fault, Refuse
 
 MUCH = 1 << 20

@@ -8,9 +8,9 @@ import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.wire.clienthello import MAX_HELLO, ClientHello
 from belljar.wire.outcome import NEED_MORE, Fault, Refuse
-from belljar.wire.retryhello import ANSWER_BYTES, RetriedHelloParser, asks_for_retry
+from belljar.wire.tls.clienthello import MAX_HELLO, ClientHello
+from belljar.wire.tls.retryhello import ANSWER_BYTES, RetriedHelloParser, asks_for_retry
 from tests.wire.hellos import hello_body, server_name, vector
 
 CHANGE_CIPHER_SPEC = bytes.fromhex("140303000101")

@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 from belljar.gateway.firstbytes import FirstBytesReader
-from belljar.wire.clienthello import MAX_RECORDS, ClientHelloParser
-from belljar.wire.dnsframing import DnsFrames
-from belljar.wire.dnsquestion import RefusedQuery, parse_query
-from belljar.wire.dnsresponse import build_query, read_response
-from belljar.wire.httpbody import BodyReader
-from belljar.wire.httpframing import CHUNKED
-from belljar.wire.httphead import RequestHeadParser
-from belljar.wire.httpresponse import ResponseBody
-from belljar.wire.longlines import LongLine
+from belljar.wire.dns.framing import DnsFrames
+from belljar.wire.dns.question import RefusedQuery, parse_query
+from belljar.wire.dns.response import build_query, read_response
+from belljar.wire.http.body import BodyReader
+from belljar.wire.http.framing import CHUNKED
+from belljar.wire.http.head import RequestHeadParser
+from belljar.wire.http.longlines import LongLine
+from belljar.wire.http.response import ResponseBody
 from belljar.wire.outcome import Fault, Refuse
 from belljar.wire.postgres import Prelude
-from belljar.wire.retryhello import RetriedHelloParser
 from belljar.wire.socks5 import Socks5Parser
+from belljar.wire.tls.clienthello import MAX_RECORDS, ClientHelloParser
+from belljar.wire.tls.retryhello import RetriedHelloParser
 from tests.wire.heads import byte_by_byte
 from tests.wire.hellos import alpn, extension, hello, padding, server_name
 

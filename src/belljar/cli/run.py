@@ -23,7 +23,7 @@ from belljar.cli.backendname import BackendName
 from belljar.cli.learning import learned
 from belljar.cli.runpolicy import PolicyOptions, policy_of
 from belljar.errors import BelljarError, message
-from belljar.linux.links import links_on
+from belljar.linux.files.links import links_on
 from belljar.policy import Mode
 from belljar.sandbox.files.changes import Changes, changed_places, runnable_changes
 from belljar.sandbox.files.homes import home_inside

@@ -4,8 +4,8 @@ A project that was open in a sandbox can hold an `.npmrc`, a whole virtual envir
 agent's making, and the caller's PATH or PIP_CONFIG_FILE may lead there. Asking must neither run these (that would be a
 way out of the sandbox) nor believe them (an agent could name its own hosts). So tools are read rather than run: their
 settings and, where nothing is set, their own files, in which the default is. All of these have to be at trusted places
-(`belljar.linux.trusted`): the system's, and a few in the user's home directory where tools and their settings are by
-custom. Programs that are elsewhere are passed over; settings that are elsewhere are refused, never ignored.
+(`belljar.linux.files.trusted`): the system's, and a few in the user's home directory where tools and their settings are
+by custom. Programs that are elsewhere are passed over; settings that are elsewhere are refused, never ignored.
 
 A variable of the caller's is the caller's word. If it names a file, that file is held to the same.
 """
@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Final
 
 from belljar.discovery.running import MAX_BYTES, NoAnswerError, answer_of
-from belljar.linux import usersfiles
+from belljar.linux.files import usersfiles
+from belljar.linux.files.trusted import Trust, UntrustedError
 from belljar.linux.programs import DIRECTORIES
-from belljar.linux.trusted import Trust, UntrustedError
 
 AT_HOME: Final = (
     # Settings.

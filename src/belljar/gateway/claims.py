@@ -5,10 +5,10 @@ from typing import Final
 from belljar.gateway.firstbytes import FirstBytes, HttpClient, TlsClient
 from belljar.gateway.flows import DeniedError
 from belljar.policy import Action, Flow, Reason, Verdict
-from belljar.wire.clienthello import ClientHello
-from belljar.wire.httphead import Http2Preface, RequestHead
-from belljar.wire.httptarget import TargetForm
+from belljar.wire.http.head import Http2Preface, RequestHead
+from belljar.wire.http.target import TargetForm
 from belljar.wire.outcome import Refuse
+from belljar.wire.tls.clienthello import ClientHello
 
 _HTTP2: Final = "HTTP/2 in plain text, on which every request can name another host"
 _PROXY_PROTOCOL: Final = b"PROXY "

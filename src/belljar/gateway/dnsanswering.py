@@ -29,10 +29,10 @@ from belljar.gateway.virtual import TTL, NoAddressLeftError
 from belljar.gateway.wildcards import WildcardBudget
 from belljar.names import Address
 from belljar.policy import AddressClass, Mode, Verdict, classify, question
-from belljar.wire.dnsanswer import Answer, ExtendedError, address_answer, no_data_answer, pointer_answer
-from belljar.wire.dnsformat import InfoCode, Rcode, RecordType
-from belljar.wire.dnsquestion import Query
-from belljar.wire.dnsreverse import reverse_address
+from belljar.wire.dns.answer import Answer, ExtendedError, address_answer, no_data_answer, pointer_answer
+from belljar.wire.dns.format import InfoCode, Rcode, RecordType
+from belljar.wire.dns.question import Query
+from belljar.wire.dns.reverse import reverse_address
 from belljar.wire.outcome import Fault
 
 _SVCB: Final = 64

@@ -15,10 +15,10 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from belljar.gateway.hostfiles import Server
 from belljar.gateway.loop import Loop
 from belljar.gateway.streams import Stream, connect
-from belljar.wire.dnsformat import Rcode, RecordType
-from belljar.wire.dnsforwarded import Forwarded, read_records
-from belljar.wire.dnsframing import frame
-from belljar.wire.dnsresponse import (
+from belljar.wire.dns.format import Rcode, RecordType
+from belljar.wire.dns.forwarded import Forwarded, read_records
+from belljar.wire.dns.framing import frame
+from belljar.wire.dns.response import (
     Answer,
     NoData,
     NoSuchName,

@@ -2,18 +2,18 @@
 
 This is for allow-all, and for names that the policy does not deny: whoever asks is certain of that. A new question is
 made of the sandbox's: another identifier, none of its EDNS options (a client's subnet, a cookie), and the answer is
-written anew, too (`belljar.wire.dnsforwarded`). Nothing is remembered, so that a sandbox can learn nothing about others
-from how quickly it is answered.
+written anew, too (`belljar.wire.dns.forwarded`). Nothing is remembered, so that a sandbox can learn nothing about
+others from how quickly it is answered.
 """
 
 from typing import Final
 
 from belljar.gateway.resolver import Resolver
-from belljar.wire.dnsanswer import Answer, no_data_answer
-from belljar.wire.dnsformat import Rcode
-from belljar.wire.dnsforwarded import Records
-from belljar.wire.dnsquestion import Query
-from belljar.wire.dnsresponse import NoData
+from belljar.wire.dns.answer import Answer, no_data_answer
+from belljar.wire.dns.format import Rcode
+from belljar.wire.dns.forwarded import Records
+from belljar.wire.dns.question import Query
+from belljar.wire.dns.response import NoData
 
 MAX_NEGATIVE_SECONDS: Final = 300
 """How long a sandbox is told to remember that there are no such records."""

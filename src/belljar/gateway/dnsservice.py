@@ -23,9 +23,9 @@ from belljar.gateway.loop import Loop, Task
 from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.streams import Stream
 from belljar.gateway.wildcards import WildcardBudget
-from belljar.wire.dnsanswer import Answer, refusal_answer
-from belljar.wire.dnsframing import DnsFrames, frame
-from belljar.wire.dnsquestion import MAX_QUERY, Query, RefusedQuery, parse_query
+from belljar.wire.dns.answer import Answer, refusal_answer
+from belljar.wire.dns.framing import DnsFrames, frame
+from belljar.wire.dns.question import MAX_QUERY, Query, RefusedQuery, parse_query
 from belljar.wire.outcome import Refuse
 
 Forward: TypeAlias = Callable[[Query], Coroutine[Any, Any, Answer]]

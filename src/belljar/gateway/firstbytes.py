@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from belljar.gateway.streams import Stream
-from belljar.wire.clienthello import ClientHello, ClientHelloParser
-from belljar.wire.httphead import Http2Preface, RequestHead, RequestHeadParser
-from belljar.wire.longlines import LongLine
+from belljar.wire.http.head import Http2Preface, RequestHead, RequestHeadParser
+from belljar.wire.http.longlines import LongLine
 from belljar.wire.outcome import NEED_MORE, Fault, NeedMore, Refuse
 from belljar.wire.postgres import Prelude
+from belljar.wire.tls.clienthello import ClientHello, ClientHelloParser
 
 
 @dataclass(slots=True)

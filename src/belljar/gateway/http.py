@@ -31,9 +31,9 @@ from belljar.gateway.responses import ResponseReader
 from belljar.gateway.rewriting import offers_other_protocols, rewrite
 from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.streams import CHUNK, Stream
-from belljar.wire.httpbody import BodyReader
-from belljar.wire.httpframing import NO_BODY
-from belljar.wire.httphead import Http2Preface, RequestHead, RequestHeadParser
+from belljar.wire.http.body import BodyReader
+from belljar.wire.http.framing import NO_BODY
+from belljar.wire.http.head import Http2Preface, RequestHead, RequestHeadParser
 from belljar.wire.outcome import NEED_MORE, Refuse
 
 AnyHead: TypeAlias = RequestHead | Http2Preface | Refuse

@@ -12,8 +12,8 @@ from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.streams import Stream
 from belljar.gateway.tcpflow import TcpFlow
 from belljar.policy import Flow, Verdict
-from belljar.wire.httphead import Http2Preface, RequestHead, RequestHeadParser
-from belljar.wire.httptarget import TargetForm
+from belljar.wire.http.head import Http2Preface, RequestHead, RequestHeadParser
+from belljar.wire.http.target import TargetForm
 from belljar.wire.outcome import NEED_MORE, Fault, Refuse
 from belljar.wire.socks5 import NO_AUTHENTICATION, ConnectRequest, Greeting, RefusedSocks, Socks5Parser
 

@@ -17,8 +17,8 @@ from belljar.gateway.hostfiles import Hosts, Server, WatchedFile, nameservers
 from belljar.gateway.loop import Loop
 from belljar.gateway.sharing import Shared
 from belljar.names import Address
-from belljar.wire.dnsforwarded import Forwarded
-from belljar.wire.dnsresponse import Answer, NoSuchName, Resolution
+from belljar.wire.dns.forwarded import Forwarded
+from belljar.wire.dns.response import Answer, NoSuchName, Resolution
 
 T = TypeVar("T")
 

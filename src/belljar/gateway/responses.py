@@ -7,9 +7,9 @@ many interim responses. The body is counted (`httpresponse`).
 import re
 from typing import Final
 
-from belljar.wire.httphead import RequestHead
-from belljar.wire.httpresponse import ResponseBody
-from belljar.wire.httpresponsehead import ResponseHead, read_response_head
+from belljar.wire.http.head import RequestHead
+from belljar.wire.http.response import ResponseBody
+from belljar.wire.http.responsehead import ResponseHead, read_response_head
 from belljar.wire.outcome import Refuse
 
 MAX_HEAD: Final = 1 << 17

@@ -9,7 +9,7 @@ from belljar.gateway.firstbytes import TlsClient
 from belljar.gateway.loop import Loop
 from belljar.gateway.streams import Stream
 from belljar.wire.outcome import NEED_MORE
-from belljar.wire.retryhello import ANSWER_BYTES, RetriedHelloParser, asks_for_retry
+from belljar.wire.tls.retryhello import ANSWER_BYTES, RetriedHelloParser, asks_for_retry
 
 
 async def server_asks_for_retry(loop: Loop, upstream: Stream) -> bool:

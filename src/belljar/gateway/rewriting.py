@@ -7,8 +7,8 @@ about. An offer is no more than that, and without it the server answers in HTTP/
 
 from typing import Final
 
-from belljar.wire.httphead import RequestHead
-from belljar.wire.httpsyntax import list_members, values
+from belljar.wire.http.head import RequestHead
+from belljar.wire.http.syntax import list_members, values
 
 _FOR_THIS_HOP: Final = {b"connection", b"keep-alive", b"proxy-connection", b"proxy-authorization", b"upgrade"}
 _WEBSOCKET: Final = b"websocket"

@@ -15,7 +15,7 @@ from typing import Final
 from belljar.gateway.racing import HopelessError
 from belljar.gateway.streams import Stream
 from belljar.names import Host
-from belljar.wire.httpresponsehead import read_response_head
+from belljar.wire.http.responsehead import read_response_head
 from belljar.wire.outcome import Refuse
 
 MAX_HEAD: Final = 16384

@@ -6,7 +6,7 @@ import resource
 import signal
 from typing import Final
 
-from belljar.linux.syscalls import NUMBERS
+from belljar.linux.seccomp.syscalls import NUMBERS
 
 _CLONE_PARENT: Final = 0x00008000
 _PR_SET_PDEATHSIG: Final = 1

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from belljar.linux.trusted import Trust, UntrustedError
+from belljar.linux.files.trusted import Trust, UntrustedError
 
 DIRECTORIES: Final = "/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin"
 

@@ -23,8 +23,9 @@ from typing import Final
 
 from belljar.errors import BelljarError
 from belljar.gateway.listeners import Listeners
-from belljar.linux import loopback, nft, transparent
+from belljar.linux import loopback, transparent
 from belljar.linux.namespaces import NetworkNamespace
+from belljar.linux.nft import sealed
 from belljar.linux.programs import ProgramFailedError, ProgramMissingError
 from belljar.sandbox.proving import ProofError, check_alone, prove
 
@@ -54,7 +55,7 @@ def arm_here() -> Listeners:
     with _step(
         "install its packet filter", "It takes Linux 5.2 or newer with nf_tables and tproxy, and CAP_NET_ADMIN."
     ):
-        nft.apply(nft.ruleset())
+        sealed.apply(sealed.ruleset())
     with _step("bring up its loopback interface", "It takes IPv4 and IPv6 in the kernel, and CAP_NET_ADMIN."):
         loopback.bring_up()
     remedy = "Nothing else may listen on ports 1080, 3128 and 15001 to 15003 in it, and UDP takes CAP_NET_RAW."
@@ -86,12 +87,12 @@ def _bind() -> Listeners:
             return tuple(closing.enter_context(_bound(family, kind, port)) for family in (AF_INET, AF_INET6))
 
         listeners = Listeners(
-            tcp=both(SOCK_STREAM, nft.TCP_PORT),
-            dns_udp=both(SOCK_DGRAM, nft.DNS_PORT),
-            dns_tcp=both(SOCK_STREAM, nft.DNS_PORT),
+            tcp=both(SOCK_STREAM, sealed.TCP_PORT),
+            dns_udp=both(SOCK_DGRAM, sealed.DNS_PORT),
+            dns_tcp=both(SOCK_STREAM, sealed.DNS_PORT),
             http_proxy=both(SOCK_STREAM, HTTP_PROXY_PORT),
             socks=both(SOCK_STREAM, SOCKS_PORT),
-            udp=both(SOCK_DGRAM, nft.UDP_PORT),
+            udp=both(SOCK_DGRAM, sealed.UDP_PORT),
             udp_answers=tuple(
                 closing.enter_context(transparent.make_answering(family)) for family in (AF_INET, AF_INET6)
             ),

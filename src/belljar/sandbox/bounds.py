@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from belljar.linux.cgroups import memory_limits
+from belljar.linux.cgroups.limits import memory_limits
 
 _PLACES: Final = {Path("/tmp"): 4, Path("/var/tmp"): 32, Path("/run"): 64, Path("/dev/shm"): 16}  # noqa: S108 - its own
 """Places in a local sandbox that are empty at first and vanish with it, and which part of the memory they may fill."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from belljar.backends.local.limiting import default_group
-from belljar.linux.cgroups import place_of
+from belljar.linux.cgroups.limits import place_of
 from belljar.linux.namespaces import CLONE_NEWUSER, setns, unshare
 from belljar.sandbox import bounds
 from belljar.verify.catalogue import title

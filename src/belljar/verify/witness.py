@@ -21,7 +21,7 @@ from belljar.verify.probes import places
 from belljar.verify.trial import hear
 from belljar.verify.world import DATAGRAMS_TO, STREAMS_TO, World
 from belljar.verify.zone import Zone
-from belljar.wire.dnsquestion import RefusedQuery, parse_query
+from belljar.wire.dns.question import RefusedQuery, parse_query
 
 _READ_BYTES: Final = 65536
 

@@ -12,9 +12,9 @@ from typing import Final
 
 from belljar.names import Address
 from belljar.verify.probes import places
-from belljar.wire.dnsanswer import Answer, address_answer, no_data_answer
-from belljar.wire.dnsformat import CLASS_IN, RecordType, wire_name
-from belljar.wire.dnsquestion import Query
+from belljar.wire.dns.answer import Answer, address_answer, no_data_answer
+from belljar.wire.dns.format import CLASS_IN, RecordType, wire_name
+from belljar.wire.dns.question import Query
 
 _SECONDS: Final = 60
 _RECORD: Final = struct.Struct("!2HLH")

@@ -16,7 +16,7 @@ from belljar.backends.containers.engine import locate
 from belljar.backends.containers.engine.locate import find_engine
 from belljar.backends.containers.engine.places import NoEngineError, place
 from belljar.backends.interface import MachineError
-from belljar.linux import usersfiles
+from belljar.linux.files import usersfiles
 from tests.backends.containers.listening import answering, docker, http, podman
 
 ROOT = Path(__file__).parents[3]

@@ -20,8 +20,8 @@ from belljar.backends.containers.backend import ContainerBackend
 from belljar.backends.containers.engine.client import Engine
 from belljar.backends.interface import GoneError, LostError, SandboxStatus, State
 from belljar.gateway.listeners import Listeners
-from belljar.linux import perimeternft
 from belljar.linux.lives import has_ended
+from belljar.linux.nft import perimeter
 from belljar.sandbox.spec import SandboxSpec
 from belljar.testing.conformance import run, started
 from tests import engines, privileges
@@ -311,9 +311,9 @@ class TestAnEngine:
         with running(own_cli, "echo ready; read line", "--isolation", "perimeter") as process:
             process.kill()
             process.wait()
-        assert len(own_cli.universe.in_gateway(perimeternft.installed)) == 1
+        assert len(own_cli.universe.in_gateway(perimeter.installed)) == 1
         assert own_cli.run("--", "true").returncode == 0
-        assert own_cli.universe.in_gateway(perimeternft.installed) == []
+        assert own_cli.universe.in_gateway(perimeter.installed) == []
 
 
 def test_many_at_once_leave_nothing(docker_engine, backend, place):

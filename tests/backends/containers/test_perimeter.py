@@ -27,8 +27,9 @@ from belljar.backends.interface import MachineError, SandboxStatus, SpecError, S
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.observing import Observer
 from belljar.gateway.sandbox import SandboxState
-from belljar.linux import perimeternft, programs
+from belljar.linux import programs
 from belljar.linux.namespaces import NetworkNamespace
+from belljar.linux.nft import perimeter
 from belljar.sandbox.spec import Isolation, SandboxSpec
 from belljar.testing import conformance
 from tests import engines, privileges
@@ -127,9 +128,9 @@ class World:
     def in_place(self, function: Callable[[], T]) -> T:
         return self.universe.in_gateway(function)
 
-    def rules(self) -> list[perimeternft.Around]:
+    def rules(self) -> list[perimeter.Around]:
         """Return what is there but for that around the sandbox that is shared."""
-        return [found for found in self.in_place(perimeternft.installed) if "shared" not in found.owner]
+        return [found for found in self.in_place(perimeter.installed) if "shared" not in found.owner]
 
     def networks(self) -> list[str]:
         return sorted(network["Name"] for network in self.engine.api.call("GET", "/networks"))
@@ -222,10 +223,10 @@ class TestWhatIsAllowed:
         assert "200 OK" in shared.agent("sh", "-c", script, address).out
 
     def test_through_the_proxies(self, world, shared):
-        with shared.connect(shared.gateway, perimeternft.HTTP_PROXY_PORT) as sock:
+        with shared.connect(shared.gateway, perimeter.HTTP_PROXY_PORT) as sock:
             sock.sendall(b"CONNECT plain.test:80 HTTP/1.1\r\nHost: plain.test:80\r\n\r\n")
             assert b" 200 " in sock.recv(100)
-        with shared.connect(shared.gateway, perimeternft.SOCKS_PORT) as sock:
+        with shared.connect(shared.gateway, perimeter.SOCKS_PORT) as sock:
             sock.sendall(b"\5\1\0")
             assert sock.recv(2) == b"\5\0"
 
@@ -341,7 +342,7 @@ class TestWhatIsNot:
             lambda: programs.run("ip", "route", "replace", "240.0.0.0/6", "via", addresses.GATEWAY)
         )
         for place in (world.universe.gateway, world.universe.internet):
-            for port in (*ports, perimeternft.HTTP_PROXY_PORT):
+            for port in (*ports, perimeter.HTTP_PROXY_PORT):
                 with pytest.raises(OSError):
                     place.call(socket.create_connection, (sealed_off.gateway, port), 0.2)
         world.universe.forget()
@@ -474,7 +475,7 @@ class TestLife:
             assert [found.chain for found in world.rules()] == [f"BELLJAR_{box.container['Id'][:12]}"]
             assert world.networks() != before
         assert world.networks() == before
-        listed = world.in_place(lambda: programs.run("nft", "list", "table", "inet", perimeternft.TABLE))
+        listed = world.in_place(lambda: programs.run("nft", "list", "table", "inet", perimeter.TABLE))
         assert box.container["Id"][:12] not in listed
         assert box.gateway not in listed
 
@@ -510,7 +511,7 @@ class TestLife:
     def test_without_its_rules_it_reaches_the_host_and_nothing_else(self, world):
         """Until its doors are had anew: the engine has rules that let it through, and the kernel does not."""
         with world.box(BLOCK_ALL) as box:
-            world.in_place(lambda: programs.run("nft", "delete", "table", "inet", perimeternft.TABLE))
+            world.in_place(lambda: programs.run("nft", "delete", "table", "inet", perimeter.TABLE))
             box.send_raw(socket.IPPROTO_ICMP, PING, addresses.EVIL)
             with pytest.raises(OSError):
                 box.call(socket.create_connection, (addresses.EVIL, addresses.ECHO), 0.2)
@@ -529,7 +530,7 @@ class TestRefusals:
         with pytest.raises(MachineError, match="not on this machine"):
             namespace.run(lambda: world.backend.create("jar", WANTED))
         assert world.in_place(world.backend.sandboxes) == []
-        assert namespace.run(perimeternft.installed) == []
+        assert namespace.run(perimeter.installed) == []
 
     def test_a_firewall_in_between(self, world, monkeypatch):
         monkeypatch.setattr(listeners, "_SECONDS", 1)

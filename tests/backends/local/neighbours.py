@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from belljar.linux.mounts import enter_private_mount_namespace, mount_tmpfs
+from belljar.linux.files.mounts import enter_private_mount_namespace, mount_tmpfs
 
 LAYOUTS = {
     "on top": {"/opt": "tmpfs", "/etc": "overlay", "/usr": "overlay"},

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from belljar.linux import cgroups
+from belljar.linux.cgroups import limits
 from tests.backends.local.conftest import PATIENCE, Cli
 
 MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -114,13 +114,13 @@ ALLOCATE = "held = [b'x' * (64 << 20) for _ in range(10)]\nprint('had it')"
 @pytest.fixture
 def surroundings(cli: Cli) -> Iterator[set[Path]]:
     """A control group of 800 MiB that is the user's: all the machine that a sandbox in it knows of."""
-    group = cgroups.Group(cpus=None, memory_bytes=800 << 20, name=f"surroundings-{os.getpid()}")
+    group = limits.Group(cpus=None, memory_bytes=800 << 20, name=f"surroundings-{os.getpid()}")
     owner = cli.workdir.stat()
     for directory in group.directories:
         for path in (directory, directory / "cgroup.procs"):
             os.chown(path, owner.st_uid, owner.st_gid)
     yield group.directories
-    assert cgroups.remove_soon(group.directories)
+    assert limits.remove_soon(group.directories)
 
 
 def test_memory_is_bounded_without_being_asked_for(cli: Cli, surroundings: set[Path]) -> None:
@@ -129,7 +129,7 @@ def test_memory_is_bounded_without_being_asked_for(cli: Cli, surroundings: set[P
     def run(*words: str) -> tuple[int, str, str]:
         running = cli.start(
             *words, "--", "python3", "-c", ALLOCATE, stdout=-1, stderr=-1,
-            preexec_fn=lambda: cgroups.add(surroundings, 0),
+            preexec_fn=lambda: limits.add(surroundings, 0),
         )  # fmt: skip
         told, said = running.communicate(timeout=PATIENCE)
         return running.returncode, told, said

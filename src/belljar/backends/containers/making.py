@@ -21,7 +21,7 @@ from belljar.backends.containers.sealing import Sealer
 from belljar.backends.containers.toolbox import Toolbox
 from belljar.backends.interface import GoneError
 from belljar.gateway.listeners import NO_LISTENERS, Listeners
-from belljar.linux.seccompprofile import profile
+from belljar.linux.seccomp.profile import profile
 from belljar.sandbox.files.view import NETWORK_FILES
 from belljar.sandbox.spec import Command, Isolation, SandboxSpec
 

@@ -26,10 +26,10 @@ from belljar.backends.local.forking import ForkerProcess
 from belljar.backends.local.records import Record, Records
 from belljar.backends.local.talking import receive_answer
 from belljar.gateway.listeners import Listeners
-from belljar.linux import cgroups
+from belljar.linux.cgroups.limits import remove_soon
+from belljar.linux.cgroups.memorykills import MemoryWatch
 from belljar.linux.descriptors import adopt, is_readable
 from belljar.linux.lives import has_ended
-from belljar.linux.memorykills import MemoryWatch
 from belljar.sandbox.layers import Layer, Seen, layers
 from belljar.sandbox.looking import look_at_process
 from belljar.sandbox.spec import Command, SandboxSpec
@@ -230,5 +230,5 @@ def _end(record: Record) -> None:
                 raise LostError("the sandbox's processes do not end; the kernel may be waiting for a disk")
         finally:
             os.close(process)
-    if not cgroups.remove_soon(map(Path, record.groups)):
+    if not remove_soon(map(Path, record.groups)):
         raise LostError(f"the sandbox's control groups cannot be removed: {', '.join(record.groups)}")

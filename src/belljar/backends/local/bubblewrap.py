@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from belljar.backends.local.stage import Stage
-from belljar.linux import seccomp
+from belljar.linux.seccomp import callfilter
 from belljar.sandbox.files.view import View
 from belljar.sandbox.starting import hint_for, script
 
@@ -30,7 +30,7 @@ def arguments(plan: "Plan", stage: Stage, status: int) -> list[str]:
     options = [
         *_WALLS,
         *("--uid", str(identity.uid), "--gid", str(identity.gid)),
-        *("--seccomp", str(_readable(seccomp.program(debugger=plan.debugger))), "--json-status-fd", str(status)),
+        *("--seccomp", str(_readable(callfilter.program(debugger=plan.debugger))), "--json-status-fd", str(status)),
         *_view(plan.view, stage),
         *("--chdir", str(command.workdir)),
         *(word for name, value in command.environment.items() for word in ("--setenv", name, value)),

@@ -28,12 +28,14 @@ from belljar.backends.interface import GoneError, LostError, MachineError, SpecE
 from belljar.backends.local import bubblewrap, staging
 from belljar.backends.local.lacks import StagingError
 from belljar.backends.local.records import Record
-from belljar.linux import cgroups, coredumps, seccomp
+from belljar.linux import coredumps
+from belljar.linux.cgroups import limits
 from belljar.linux.descriptors import is_readable
 from belljar.linux.lives import has_ended
 from belljar.linux.namespaces import CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, setns
 from belljar.linux.privileges import drop_capabilities, forbid_new_privileges, install_filter
 from belljar.linux.processes import keep_memory_private, restore_signals
+from belljar.linux.seccomp import callfilter
 from belljar.sandbox.spec import Command
 from belljar.sandbox.starting import START
 
@@ -82,7 +84,7 @@ def start(record: Record, command: Command, streams: Sequence[int], keep: Sequen
     """
     environment = {**record.environment, **command.environment}
     arguments = [_SHELL, "-c", START, "belljar", *command.arguments]
-    cgroups.add(map(Path, record.groups), 0)
+    limits.add(map(Path, record.groups), 0)
     _prevent_core_dumps()
     enter(record)
     failed, failing = os.pipe()
@@ -173,7 +175,7 @@ def _execute(
 ) -> NoReturn:
     """Become the command. This runs inside, and in the agent's sight."""
     try:
-        program = seccomp.program(debugger=record.debugger)
+        program = callfilter.program(debugger=record.debugger)
         os.setsid()
         staging.connect_streams(streams)
         os.umask(0o022)

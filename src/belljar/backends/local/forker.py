@@ -28,8 +28,8 @@ from belljar.backends.local import entering, insidefiles, making
 from belljar.backends.local.records import Records
 from belljar.backends.local.talking import Request, receive_request, reply, reply_error
 from belljar.gateway.listeners import Listeners
-from belljar.linux import seccomp
 from belljar.linux.processes import inherit_orphans
+from belljar.linux.seccomp import callfilter
 from belljar.sandbox.arming import ArmingError, arm_here
 from belljar.sandbox.looking import look_at_network
 from belljar.sandbox.proving import ProofError
@@ -226,7 +226,7 @@ def main() -> None:
         _lock(state)
         inherit_orphans()
         for debugger in (False, True):
-            seccomp.program(debugger=debugger)  # remembered, so that no command has to wait for it
+            callfilter.program(debugger=debugger)  # remembered, so that no command has to wait for it
         gc.freeze()  # what is never collected need not be copied in every process that we fork
     except Exception as error:  # noqa: BLE001 - whatever it is, the server is told
         reply_error(control, error)

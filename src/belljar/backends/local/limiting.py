@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from belljar.errors import BelljarError
-from belljar.linux.cgroups import Group, NoControllerError
+from belljar.linux.cgroups.limits import Group, NoControllerError
 from belljar.sandbox import bounds
 from belljar.sandbox.spec import ResourceLimits
 

@@ -19,8 +19,8 @@ from belljar.backends.local.records import Record, Records
 from belljar.backends.local.stage import FILES, SPARE
 from belljar.backends.local.staging import Plan, check_proc
 from belljar.gateway.listeners import Listeners
-from belljar.linux import cgroups
-from belljar.linux.freezing import make_freezable
+from belljar.linux.cgroups.freezing import make_freezable
+from belljar.linux.cgroups.limits import remove_soon
 from belljar.linux.lives import Life
 from belljar.sandbox.files.view import View, ViewError, view_of
 from belljar.sandbox.spec import Bind, Command, Isolation, ResourceLimits, SandboxSpec
@@ -78,7 +78,7 @@ class _Making:
         try:
             return self._launch(view, groups)
         except BaseException:
-            cgroups.remove_soon(groups.directories)
+            remove_soon(groups.directories)
             raise
 
     def _launch(self, view: View, groups: "_Groups") -> Listeners:

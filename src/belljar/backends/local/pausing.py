@@ -13,7 +13,7 @@ from typing import Final
 
 from belljar.backends.interface import GoneError, LostError
 from belljar.backends.local.records import Record
-from belljar.linux import freezing
+from belljar.linux.cgroups import freezing
 from belljar.linux.lives import is_stopped
 
 _SECONDS: Final = 10.0

@@ -8,9 +8,9 @@ from typing import Final
 from belljar.backends.findings import Finding
 from belljar.backends.local import surroundings
 from belljar.linux import sharedmemory
-from belljar.linux.cgroups import Group, NoControllerError
+from belljar.linux.cgroups.limits import Group, NoControllerError
 from belljar.linux.programs import ENVIRONMENT, ProgramMissingError, find
-from belljar.linux.seccomp import UnknownArchitectureError, program
+from belljar.linux.seccomp.callfilter import UnknownArchitectureError, program
 
 _PROGRAMS: Final = {"bwrap": "bubblewrap", "nft": "nftables", "ip": "iproute2"}
 _LEAST_BUBBLEWRAP: Final = (0, 8)

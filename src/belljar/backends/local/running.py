@@ -16,7 +16,7 @@ from belljar.backends.local.limiting import default_group, enforce
 from belljar.backends.local.staging import Plan, check_proc
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop
-from belljar.linux.memorykills import MemoryWatch
+from belljar.linux.cgroups.memorykills import MemoryWatch
 from belljar.linux.processes import keep_memory_private
 from belljar.sandbox.files.homes import home_inside
 from belljar.sandbox.files.view import view_of

@@ -18,8 +18,8 @@ from typing import Final
 
 from belljar.backends.local.identity import Identity
 from belljar.backends.local.lacks import Lack, StagingError, needed
-from belljar.linux import mounts
-from belljar.linux.screens import Screens
+from belljar.linux.files import mounts
+from belljar.linux.files.screens import Screens
 from belljar.sandbox import bounds
 from belljar.sandbox.files.view import View
 from belljar.sandbox.spec import Bind

@@ -38,8 +38,9 @@ from belljar.backends.local.identity import Identity
 from belljar.backends.local.lacks import Lack, StagingError, needed
 from belljar.backends.local.stage import NO_MOUNTS, Stage, copies_of
 from belljar.errors import BelljarError
-from belljar.linux import coredumps, mounts, sharedmemory
+from belljar.linux import coredumps, sharedmemory
 from belljar.linux.descriptors import send_sockets
+from belljar.linux.files import mounts
 from belljar.linux.namespaces import CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS, unshare
 from belljar.linux.processes import fork_sibling, get_signal_when_parent_dies, restore_signals
 from belljar.linux.programs import ProgramMissingError, find

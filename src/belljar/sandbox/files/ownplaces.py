@@ -16,8 +16,8 @@ from typing import Final
 
 import belljar
 from belljar.errors import BelljarError
-from belljar.linux.links import links_on
-from belljar.linux.trusted import SYSTEM
+from belljar.linux.files.links import links_on
+from belljar.linux.files.trusted import SYSTEM
 
 _IMPORTED_FROM: Final = ("PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE")
 """Variables that say where Python imports from, into whatever program."""

@@ -1,7 +1,7 @@
 """Where an engine's socket is said to be: by a variable, by a context of Docker's, or by custom.
 
 Contexts are in files, and who can write these chooses the engine. So they have to be where Docker has them by custom,
-and at a trusted place (`belljar.linux.trusted`): a variable may lead to a directory that an agent has written to.
+and at a trusted place (`belljar.linux.files.trusted`): a variable may lead to a directory that an agent has written to.
 """
 
 import hashlib
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from belljar.backends.interface import MachineError
-from belljar.linux import usersfiles
-from belljar.linux.trusted import UntrustedError
+from belljar.linux.files import usersfiles
+from belljar.linux.files.trusted import UntrustedError
 
 Kind = Literal["docker", "podman"]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from belljar.backends.containers.engine.client import Engine, EngineError, EngineLostError
-from belljar.linux.cgroups import place_of
-from belljar.linux.memorykills import MemoryWatch
+from belljar.linux.cgroups.limits import place_of
+from belljar.linux.cgroups.memorykills import MemoryWatch
 
 
 def is_here(container: str, pid: int) -> bool:

@@ -2,8 +2,8 @@
 
 It is for runtimes whose containers cannot be sealed, since they have a kernel or a network of their own: gVisor, Kata.
 The network is a bridge with room for one container. First comes the network, then the container, then the gateway's
-sockets on the bridge's address, then the rules (`belljar.linux.perimeternft`), and only then the container starts; what
-runs in it first is ours, and a probe of ours has to come out at the gateway's sockets before anything else runs.
+sockets on the bridge's address, then the rules (`belljar.linux.nft.perimeter`), and only then the container starts;
+what runs in it first is ours, and a probe of ours has to come out at the gateway's sockets before anything else runs.
 
 Less gets through than in a sealed sandbox: no IPv6, and no UDP but DNS, whatever the policy allows. The explicit
 proxies are at the bridge's address, which is that of the resolver.
@@ -21,8 +21,8 @@ from belljar.backends.containers.perimeter.listeners import ProofError, bind, po
 from belljar.backends.containers.toolbox import Toolbox
 from belljar.backends.interface import MachineError, SpecError
 from belljar.gateway.listeners import Listeners
-from belljar.linux import perimeternft
 from belljar.linux.asroot import NotRootError
+from belljar.linux.nft import perimeter
 from belljar.linux.programs import ProgramFailedError, ProgramMissingError
 
 _LIBPOD: Final = "/v4.0.0"
@@ -99,7 +99,7 @@ class Perimeter:
             raise
         if self._labels.items() <= labels.items():
             with _as_root():
-                for around in perimeternft.installed():
+                for around in perimeter.installed():
                     if around.bridge == Bridge.read(labels).bridge:
                         _take_away(around)
             self._engine.delete(f"/networks/{name}")
@@ -111,10 +111,10 @@ class Perimeter:
 
     def _enclose(self, container: str, site: Bridge) -> Listeners:
         doors = bind(site.gateway)
-        around = perimeternft.Around(perimeternft.chain_of(container), site.bridge, site.gateway, self._mark())
+        around = perimeter.Around(perimeter.chain_of(container), site.bridge, site.gateway, self._mark())
         try:
             with _as_root():
-                perimeternft.apply(perimeternft.ruleset(around, site.address, perimeternft.Doors(**ports(doors))))
+                perimeter.apply(perimeter.ruleset(around, site.address, perimeter.Doors(**ports(doors))))
         except BaseException:
             doors.close()
             raise
@@ -128,7 +128,7 @@ class Perimeter:
                 "rule of ours could keep a container in; run belljar where the engine runs"
             )
         with _as_root():
-            perimeternft.forbid_forwarding(site.bridge)
+            perimeter.forbid_forwarding(site.bridge)
 
     def _prove(self, name: str, site: Bridge, doors: Listeners, toolbox: Toolbox) -> None:
         try:
@@ -145,10 +145,10 @@ class Perimeter:
         Rules are looked at before containers: a container is there before its rules are.
         """
         with _as_root():
-            around = [found for found in perimeternft.installed() if found.owner == self._mark()]
+            around = [found for found in perimeter.installed() if found.owner == self._mark()]
             if around:
                 there = self._engine.get("/containers/json", all=True, filters={"label": self._filter()})
-                chains = {perimeternft.chain_of(container["Id"]) for container in there}
+                chains = {perimeter.chain_of(container["Id"]) for container in there}
                 for found in around:
                     if found.chain not in chains:
                         _take_away(found)
@@ -161,12 +161,12 @@ class Perimeter:
         return " ".join((self._engine.kind, *self._labels.values()))
 
 
-def _take_away(found: perimeternft.Around) -> None:
+def _take_away(found: perimeter.Around) -> None:
     """Take rules away, which somebody else may be doing at this moment."""
     try:
-        perimeternft.remove(found)
+        perimeter.remove(found)
     except ProgramFailedError:
-        if found in perimeternft.installed():
+        if found in perimeter.installed():
             raise
 
 

@@ -10,9 +10,9 @@ import struct
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from belljar.wire.dnsformat import CLASS_IN, HEADER
-from belljar.wire.dnsrecords import MalformedError, Record, read_name
-from belljar.wire.dnsresponse import (
+from belljar.wire.dns.format import CLASS_IN, HEADER
+from belljar.wire.dns.records import MalformedError, Record, read_name
+from belljar.wire.dns.response import (
     NoData,
     NoSuchName,
     Sections,

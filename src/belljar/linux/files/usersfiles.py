@@ -9,7 +9,7 @@ import pwd
 from collections.abc import Iterable
 from pathlib import Path
 
-from belljar.linux.trusted import Trust
+from belljar.linux.files.trusted import Trust
 
 
 def home() -> Path | None:

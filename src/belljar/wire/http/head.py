@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from belljar.names import Host
-from belljar.wire.httpframing import Body, read_framing
-from belljar.wire.httpsyntax import (
+from belljar.wire.http.framing import Body, read_framing
+from belljar.wire.http.syntax import (
     MAX_HEADER_LINES,
     Headers,
     RefusedHeadError,
@@ -33,7 +33,7 @@ from belljar.wire.httpsyntax import (
     read_request_line,
     values,
 )
-from belljar.wire.httptarget import TargetForm, read_destination
+from belljar.wire.http.target import TargetForm, read_destination
 from belljar.wire.outcome import NEED_MORE, Fault, NeedMore, Refuse
 
 MAX_HEAD: Final = 65536

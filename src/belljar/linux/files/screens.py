@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from belljar.linux import mounts
+from belljar.linux.files import mounts
 
 
 class Screens:

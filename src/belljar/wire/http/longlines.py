@@ -9,7 +9,7 @@ keeps little. What no server could act on so far can be passed on, and then be f
 import re
 from typing import Final
 
-from belljar.wire.httpsyntax import RefusedHeadError, check_may_be_request_line
+from belljar.wire.http.syntax import RefusedHeadError, check_may_be_request_line
 
 _MAX_WORD: Final = 255
 _MAX_TEXT: Final = 4096

@@ -7,8 +7,8 @@ whatever may stand before it: a change_cipher_spec for middleboxes, and early da
 
 from typing import Final
 
-from belljar.wire.clienthello import MAX_HELLO, ClientHello, ClientHelloParser
 from belljar.wire.outcome import NEED_MORE, Fault, NeedMore, Refuse
+from belljar.wire.tls.clienthello import MAX_HELLO, ClientHello, ClientHelloParser
 
 ANSWER_BYTES: Final = 43
 """How much of a server's answer tells: a record's header, a message's header, a version, and the random number."""

@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from typing import Final, NamedTuple, TypeAlias
 
 from belljar.names import Address
-from belljar.wire.dnsformat import (
+from belljar.wire.dns.format import (
     CLASS_IN,
     HEADER,
     MAX_DATAGRAM,
@@ -23,7 +23,7 @@ from belljar.wire.dnsformat import (
     RecordType,
     wire_name,
 )
-from belljar.wire.dnsrecords import MalformedError, Record, read_name, read_sections
+from belljar.wire.dns.records import MalformedError, Record, read_name, read_sections
 from belljar.wire.outcome import Fault, Refuse
 
 MAX_ALIASES: Final = 16

@@ -29,8 +29,9 @@ import socket
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from belljar.linux.ordinarycalls import ORDINARY
-from belljar.linux.refusals import (
+from belljar.linux.seccomp.callfilter import UnknownArchitectureError
+from belljar.linux.seccomp.ordinarycalls import ORDINARY
+from belljar.linux.seccomp.refusals import (
     ABSENT,
     CORE_LIMIT,
     DEBUGGING,
@@ -48,8 +49,7 @@ from belljar.linux.refusals import (
     TYPE_BITS,
     TYPES,
 )
-from belljar.linux.seccomp import UnknownArchitectureError
-from belljar.linux.syscalls import NUMBERS
+from belljar.linux.seccomp.syscalls import NUMBERS
 
 _ARCHITECTURES: Final = {"x86_64": "SCMP_ARCH_X86_64", "aarch64": "SCMP_ARCH_AARCH64"}
 _LOWER_HALF: Final = 0xFFFFFFFF

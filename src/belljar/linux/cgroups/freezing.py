@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from belljar.linux.cgroups import PREFIX, own_place
+from belljar.linux.cgroups.limits import PREFIX, own_place
 
 _SWITCH: Final = "cgroup.freeze"
 _SECONDS: Final = 10.0

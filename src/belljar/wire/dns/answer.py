@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from belljar.names import Address
-from belljar.wire.dnsformat import CLASS_IN, HEADER, MAX_DATAGRAM, OPT, Flag, InfoCode, Rcode, RecordType, wire_name
-from belljar.wire.dnsquestion import Query, RefusedQuery
+from belljar.wire.dns.format import CLASS_IN, HEADER, MAX_DATAGRAM, OPT, Flag, InfoCode, Rcode, RecordType, wire_name
+from belljar.wire.dns.question import Query, RefusedQuery
 
 MAX_MESSAGE: Final = 65535
 """What the length in front of a message over TCP can say."""

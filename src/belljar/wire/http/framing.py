@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from belljar.wire.httpsyntax import DECISIVE, Headers, RefusedHeadError, list_members, malformed, values
+from belljar.wire.http.syntax import DECISIVE, Headers, RefusedHeadError, list_members, malformed, values
 from belljar.wire.outcome import Fault
 
 _LENGTH: Final = re.compile(rb"0|[1-9][0-9]{0,17}")  # some servers count in 64 bits, one of them a sign

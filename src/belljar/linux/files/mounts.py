@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from belljar.linux.namespaces import CLONE_NEWNS, CLONE_NEWUSER, unshare
-from belljar.linux.syscalls import NUMBERS
+from belljar.linux.seccomp.syscalls import NUMBERS
 
 _AT_EMPTY_PATH: Final = 0x1000
 _AT_RECURSIVE: Final = 0x8000

@@ -8,7 +8,7 @@ in `httpbody`.
 import re
 from typing import Final
 
-from belljar.wire.httpbody import SMALL, small_chunks
+from belljar.wire.http.body import SMALL, small_chunks
 from belljar.wire.outcome import Fault, Refuse
 
 MAX_CHUNK_LINE: Final = 512

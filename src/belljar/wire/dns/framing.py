@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from belljar.wire.dnsformat import HEADER
-from belljar.wire.dnsquestion import MAX_QUERY
+from belljar.wire.dns.format import HEADER
+from belljar.wire.dns.question import MAX_QUERY
 from belljar.wire.outcome import Fault, Refuse
 
 _PREFIX: Final = 2

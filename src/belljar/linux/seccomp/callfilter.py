@@ -2,8 +2,8 @@
 
 Theory of operation
 -------------------
-What `belljar.linux.refusals` names is refused, and everything else is allowed. Calls of a foreign architecture kill the
-process: their numbers mean other calls, and no honest program of this machine's makes any.
+What `refusals` names is refused, and everything else is allowed. Calls of a foreign architecture kill the process:
+their numbers mean other calls, and no honest program of this machine's makes any.
 
 The program is classic BPF, a list of (code, jump if true, jump if false, value). It is written as blocks: a block
 begins with the number of the call in the accumulator, and returns if it is about that call.
@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Final, NamedTuple
 
-from belljar.linux.refusals import (
+from belljar.linux.seccomp.refusals import (
     ABSENT,
     CORE_LIMIT,
     DEBUGGING,
@@ -35,7 +35,7 @@ from belljar.linux.refusals import (
     TYPE_BITS,
     TYPES,
 )
-from belljar.linux.syscalls import NUMBERS
+from belljar.linux.seccomp.syscalls import NUMBERS
 
 _X32_BIT: Final = 0x40000000
 

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from belljar.names import Host, SpellingError, parse_authority
-from belljar.wire.httpsyntax import RefusedHeadError, malformed
+from belljar.wire.http.syntax import RefusedHeadError, malformed
 from belljar.wire.outcome import Fault
 
 HTTP_PORT: Final = 80

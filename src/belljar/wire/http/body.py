@@ -12,7 +12,7 @@ import re
 from functools import cache
 from typing import Final
 
-from belljar.wire.httpframing import Body
+from belljar.wire.http.framing import Body
 from belljar.wire.outcome import Fault, Refuse
 
 # Between chunks, beginning with the end of the one before.

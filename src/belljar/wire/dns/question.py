@@ -21,7 +21,7 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from belljar.names import MAX_LABEL, SpellingError, canonical_name
-from belljar.wire.dnsformat import (
+from belljar.wire.dns.format import (
     CLASS_IN,
     HEADER,
     MAX_WIRE_NAME,

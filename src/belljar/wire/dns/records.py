@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from belljar.names import MAX_LABEL
-from belljar.wire.dnsformat import HEADER, MAX_WIRE_NAME
+from belljar.wire.dns.format import HEADER, MAX_WIRE_NAME
 
 MAX_RECORDS: Final = 512
 """The most records in a message; one with more is refused."""

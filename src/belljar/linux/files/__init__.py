@@ -1,0 +1,1 @@
+"""Files and mounts: which can be trusted, and how they are shown."""

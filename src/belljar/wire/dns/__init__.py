@@ -1,0 +1,1 @@
+"""DNS messages: questions, answers, and how they are framed over TCP."""

@@ -1,0 +1,1 @@
+"""HTTP/1 messages: heads, bodies, and where one ends."""

@@ -1,0 +1,1 @@
+"""What a TLS client says first, in the clear."""
