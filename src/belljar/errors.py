@@ -1,6 +1,5 @@
 """Errors that reach a user. Each says what is wrong and what to do about it; none is shown as a traceback."""
 
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

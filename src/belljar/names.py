@@ -42,6 +42,11 @@ def canonical_name(text: str) -> str:
 
     Raises SpellingError if the text is not a host name.
     """
+    return read_name(text)
+
+
+def read_name(text: str) -> str:
+    """Do the same for one of many names, of which none is likely to be read again."""
     name = text.lower().removesuffix(".")
     if not text.isascii():
         if _KELVIN_SIGN in text:

@@ -266,7 +266,7 @@ def test_a_name_that_can_be_reached_can_be_asked_for(policy, name):
 @given(policies(), st.sampled_from(NAMES))
 def test_without_ports_in_the_policy_a_name_is_answered_only_if_it_can_be_reached(policy, name):
     def plain(entries: tuple[DomainPattern, ...]) -> tuple[DomainPattern, ...]:
-        return tuple(replace(entry, port=None) for entry in entries)
+        return tuple(entry._replace(port=None) for entry in entries)
 
     egress = replace(policy.egress, allowed_ports=(), denied_ports=())
     egress = replace(egress, allowed_domains=plain(egress.allowed_domains), denied_domains=plain(egress.denied_domains))

@@ -10,7 +10,7 @@ from typing import Final
 
 from publicsuffixlist import PublicSuffixList
 
-from belljar.names import SpellingError, canonical_name, parse_address, parse_port
+from belljar.names import SpellingError, parse_address, parse_port, read_name
 from belljar.policy.addresses import unmapped
 from belljar.policy.model import DomainPattern, Network, PortRange, Protocol, Scope
 
@@ -36,7 +36,7 @@ def read_domain(entry: object, *, grants: bool) -> DomainPattern:
     scope, rest = _split_scope(entry)
     name, colon, port = rest.partition(":")
     try:
-        pattern = DomainPattern(canonical_name(name), scope, parse_port(port) if colon else None)
+        pattern = DomainPattern(read_name(name), scope, parse_port(port) if colon else None)
     except SpellingError as error:
         raise EntryError(_why_not_a_domain(entry, str(error), grants=grants)) from None
     if grants and scope is not Scope.EXACT and _is_public_suffix(pattern.name):
