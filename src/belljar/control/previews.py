@@ -20,7 +20,7 @@ _TRIED: Final = ("flow.allowed", "flow.denied", "dns.answered", "dns.denied")
 
 async def preview(plane: Plane, sandbox: Sandbox, prepared: Prepared, *, keep_grants: bool) -> dict[str, Any]:
     """Return what would change. Nothing does."""
-    network = replace(sandbox.network, base=prepared.compiled)
+    network = replace(sandbox.network, base=prepared.resolved)
     if not keep_grants:
         network = replace(network, grants=())
     now, then = await asyncio.gather(

@@ -1,7 +1,8 @@
 """Policy: what a document says, and what it means for a flow. Pure: no I/O, no clock.
 
-The way through: `read_policy` (text to Policy), `compile_policy` (Policy to CompiledPolicy), `decide`
-(CompiledPolicy and Flow to Verdict).
+The way through: `read_policy` (text to Policy), `resolve` (Policy to ResolvedPolicy, which can be written down and
+sent), its `compile` (to CompiledPolicy), `decide` (CompiledPolicy and Flow to Verdict). `compile_policy` is the short
+way, for those who enforce what they have read.
 """
 
 from belljar.policy.addresses import AddressClass, classify
@@ -14,6 +15,7 @@ from belljar.policy.parse import Document, policy_from, read_policy
 from belljar.policy.problems import InvalidPolicyError, Problem
 from belljar.policy.reasons import Reason
 from belljar.policy.render import render
+from belljar.policy.resolved import ResolvedPolicy, resolve
 from belljar.policy.syntax import Syntax, guess_syntax
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "Problem",
     "Protocol",
     "Reason",
+    "ResolvedPolicy",
     "Syntax",
     "Verdict",
     "classify",
@@ -41,6 +44,7 @@ __all__ = [
     "question",
     "read_policy",
     "render",
+    "resolve",
     "to_address",
     "to_name",
 ]

@@ -55,8 +55,9 @@ def _repeated_entries(policy: Policy) -> Iterator[Problem]:
 
 
 def _domains_without_effect(where: str, patterns: Iterable[DomainPattern]) -> Iterator[Problem]:
+    exact = Scope.EXACT
     for index, pattern in enumerate(patterns):
-        if pattern.scope is not Scope.EXACT:
+        if pattern.scope is not exact:
             continue
         if pattern.name in HOST_NAMES:
             yield Problem(
