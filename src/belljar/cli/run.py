@@ -220,7 +220,7 @@ class _Run:
         policy = policy_of(self._policy_options(), self._exposed())
         for warning in policy.warnings:
             self._say(f"warning: {warning}")
-        if options["isolation"] == "perimeter" and policy.compiled.mode is Mode.ALLOW_ALL:
+        if options["isolation"] == "perimeter" and policy.compiled.allows_udp:
             self._say("warning: with --isolation perimeter there is no UDP but DNS, although the policy allows it")
         settings = read_settings(os.environ, resolver=options["resolver"])
         if unused := unused_proxy(os.environ, settings):
@@ -261,7 +261,7 @@ class _Run:
         runner = Runner(self._options["backend"], os.environ)
         runner.sweep()
         program = Program(self._spec.command, self._after_entrypoint)
-        udp = network is not None and network.policy.mode is Mode.ALLOW_ALL
+        udp = network is not None and network.policy.allows_udp
         wanted = self._wanted({POLICY_FILE: told}, udp=udp)
         return self._ended(runner.run(wanted, program, network, self._options["timeout"]))
 

@@ -34,7 +34,7 @@ from belljar.control.threads import apart
 from belljar.gateway.upstreamproxy import check_enforceable
 from belljar.gateway.workers.process import RefusedError
 from belljar.gateway.workers.supervisor import Acknowledgement
-from belljar.policy import CompiledPolicy, Problem, decide, to_name
+from belljar.policy import CompiledPolicy, Problem, to_name
 from belljar.policy.model import DomainPattern, Scope
 from belljar.policy.reading import Reading
 
@@ -212,7 +212,7 @@ def check_match(sandbox: Sandbox, if_match: str | None) -> None:
 def _check_effect(compiled: CompiledPolicy, allow: str, patterns: Iterable[DomainPattern]) -> None:
     """Make sure that a grant of one name opens it; a rule of the policy may deny it all the same."""
     for pattern in patterns:
-        verdict = decide(compiled, to_name(pattern.name, pattern.port or 443))
+        verdict = compiled.decide(to_name(pattern.name, pattern.port or 443))
         if not verdict.allowed:
             raise ProblemError(
                 "grant_without_effect",

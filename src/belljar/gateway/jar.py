@@ -13,7 +13,7 @@ from belljar.gateway.metrics import BUFFERED, FLOWS_LIVE, VIRTUAL_NAMES
 from belljar.gateway.observing import Observer
 from belljar.gateway.virtual import VirtualNames
 from belljar.gateway.wildcards import WildcardBudget
-from belljar.policy import CompiledPolicy, Flow, Verdict, decide
+from belljar.policy import CompiledPolicy, Flow, Verdict, without_policy
 
 _DESCRIPTORS_PER_CONNECTION: Final = 2
 _REMEMBERED_VERDICTS: Final = 1024
@@ -155,7 +155,8 @@ class Jar:
             self._verdicts.clear()
         verdict = self._verdicts.get(flow)
         if verdict is None:
-            verdict = self._verdicts[flow] = decide(self.policy, flow)
+            policy = self.policy
+            verdict = self._verdicts[flow] = policy.decide(flow) if policy is not None else without_policy(flow)
         return verdict
 
     def admits_name(self, verdict: Verdict) -> bool:

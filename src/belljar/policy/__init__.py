@@ -1,13 +1,13 @@
 """Policy: what a document says, and what it means for a flow. Pure: no I/O, no clock.
 
 The way through: `read_policy` (text to Policy), `resolve` (Policy to ResolvedPolicy, which can be written down and
-sent), its `compile` (to CompiledPolicy), `decide` (CompiledPolicy and Flow to Verdict). `compile_policy` is the short
-way, for those who enforce what they have read.
+sent), its `compile` (to CompiledPolicy), whose `decide` says what becomes of a Flow (Verdict). `compile_policy` is the
+short way, for those who enforce what they have read.
 """
 
 from belljar.policy.addresses import AddressClass, classify
 from belljar.policy.compiled import CompiledPolicy, compile_policy
-from belljar.policy.decide import Verdict, decide
+from belljar.policy.decide import Verdict, without_policy
 from belljar.policy.explain import Explanation, explain, parse_destination
 from belljar.policy.flow import Flow, question, to_address, to_name
 from belljar.policy.model import Action, Mode, Policy, Protocol
@@ -36,7 +36,6 @@ __all__ = [
     "Verdict",
     "classify",
     "compile_policy",
-    "decide",
     "explain",
     "guess_syntax",
     "parse_destination",
@@ -47,4 +46,5 @@ __all__ = [
     "resolve",
     "to_address",
     "to_name",
+    "without_policy",
 ]

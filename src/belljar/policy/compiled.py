@@ -19,6 +19,8 @@ from belljar.names import Address
 from belljar.policy import clauses
 from belljar.policy.addresses import unwrap
 from belljar.policy.clauses import ByCidr, ByDomain, Clause
+from belljar.policy.decide import Verdict, decide
+from belljar.policy.flow import Flow
 from belljar.policy.match import CidrIndex, DomainIndex, PortIndex, PortSet
 from belljar.policy.model import Action, Mode, Policy, Protocol
 from belljar.policy.presets import Discover, Expansion, expand, nothing_discovered
@@ -54,6 +56,32 @@ class CompiledPolicy:
 
     As far as they were known by the time: those that come later, and whole ranges, are told by the flow (`Flow.own`).
     """
+
+    def decide(self, flow: Flow) -> Verdict:
+        """Decide a flow."""
+        return decide(self, flow)
+
+    # What those who keep it have to know of it as a whole. Nobody asks for its mode.
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the public internet can be reached, but for what is denied."""
+        return self.mode is Mode.ALLOW_ALL
+
+    @property
+    def allows_udp(self) -> bool:
+        """Whether there are datagrams to carry, besides questions for names."""
+        return self.is_open
+
+    @property
+    def forwards_dns(self) -> bool:
+        """Whether questions for other records than addresses are passed on, for names that are allowed."""
+        return self.is_open
+
+    @property
+    def counts_names(self) -> bool:
+        """Whether it is counted how many names are used under a wildcard."""
+        return not self.is_open
 
 
 def compile_policy(

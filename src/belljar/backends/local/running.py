@@ -17,7 +17,6 @@ from belljar.gateway.listeners import Listeners
 from belljar.gateway.loop import Loop
 from belljar.linux.memorykills import MemoryWatch
 from belljar.linux.processes import keep_memory_private
-from belljar.policy import Mode
 from belljar.sandbox.homes import home_inside
 from belljar.sandbox.network import Network
 from belljar.sandbox.spec import Spec
@@ -40,7 +39,7 @@ def run(spec: Spec, network: Network | None, files: dict[Path, bytes], *, timeou
     terminal = _terminal_of_caller()
     streams = CarriedStreams((0, 1, 2) if terminal is None else terminal.streams())
     enforcement = enforce(spec.limits)
-    udp = network is not None and network.policy.mode is Mode.ALLOW_ALL
+    udp = network is not None and network.policy.allows_udp
     plan = Plan(
         spec,
         view,
