@@ -19,7 +19,7 @@ from tests.control.machines import Machine
 from tests.universe import Universe
 
 ENTRIES, ROUNDS = 100_000, 7
-GOAL_RATIO = 2.0
+GOAL_RATIO = 1.5
 
 
 def bench_large_policies() -> None:
