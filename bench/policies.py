@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -33,9 +34,8 @@ def bench_large_policies() -> None:
     ):
         sandbox = machine.call("POST", "/sandboxes", {})["id"]
         for text in texts:
-            put = lambda text=text: _put(machine, sandbox, text)  # noqa: E731
-            puts.append(_timed(put, lambda: _on_cores(machine)))
-            alone.append(_timed(lambda text=text: _read_and_compile(text), time.process_time))  # type: ignore[misc]
+            puts.append(_timed(partial(_put, machine, sandbox, text), partial(_on_cores, machine)))
+            alone.append(_timed(partial(_read_and_compile, text), time.process_time))
     ratio = median(elapsed for elapsed, _ in puts) / median(elapsed for elapsed, _ in alone)
     verdict = f"at most {GOAL_RATIO}: {met(ratio <= GOAL_RATIO)}"
     print_table(
