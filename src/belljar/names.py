@@ -25,8 +25,8 @@ MAX_LABEL = 63
 
 _REMEMBERED_NAMES = 1024  # the same few are read again and again, for every question and every connection
 
-_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-_PLAIN_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*", re.ASCII)
+_LABEL = r"(?!-)[a-z0-9-]{1,63}+(?<!-)"
+_PLAIN_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*+", re.ASCII)
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]*", re.ASCII)
 _PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
 _KELVIN_SIGN = "\u212a"  # the one character outside ASCII whose lower case is inside

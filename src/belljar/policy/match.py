@@ -23,10 +23,13 @@ class DomainIndex(Generic[V]):
     def __init__(self, entries: Iterable[tuple[DomainPattern, V]]) -> None:
         self._at: dict[str, list[V]] = {}
         self._below: dict[str, list[V]] = {}
-        exact, below = Scope.EXACT, Scope.BELOW
+        at, exact, below = self._at, Scope.EXACT, Scope.BELOW
         for (name, scope, _), value in entries:
             if scope is not below:
-                self._at.setdefault(name, []).append(value)
+                if name in at:
+                    at[name].append(value)
+                else:
+                    at[name] = [value]  # which takes less than an empty list that grows
             if scope is not exact:
                 self._below.setdefault(name, []).append(value)
 
