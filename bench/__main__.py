@@ -17,6 +17,7 @@ from bench.decisions import bench_decisions, bench_loading
 from bench.fairness import bench_fairness
 from bench.gateway import bench_gateway
 from bench.parsers import bench_parsers
+from bench.policies import bench_large_policies
 from bench.resolving import bench_dns
 from bench.running import bench_running
 from bench.serving import bench_serving
@@ -88,6 +89,7 @@ def run(sections: tuple[str, ...], effort: Effort) -> None:
         bench_containers(effort)
     if "serve" in sections:
         bench_serving()
+        bench_large_policies()
 
 
 def machine() -> str:

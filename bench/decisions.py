@@ -7,7 +7,7 @@ import time
 from ipaddress import ip_address
 from pathlib import Path
 
-from belljar.policy import CompiledPolicy, Flow, Syntax, compile_policy, decide, read_policy, to_address, to_name
+from belljar.policy import CompiledPolicy, Flow, Syntax, compile_policy, read_policy, to_address, to_name
 from bench.timing import interleaved, microseconds, print_table
 
 SMALL, LARGE = 10, 100_000
@@ -51,8 +51,8 @@ def bench_decisions() -> None:
     for (name, small_flow), large_flow in zip(flows(SMALL).items(), flows(LARGE).values(), strict=True):
         times = interleaved(
             {
-                "small": lambda flow=small_flow: decide(small, flow),  # type: ignore[misc]
-                "large": lambda flow=large_flow: decide(large, flow),  # type: ignore[misc]
+                "small": lambda flow=small_flow: small.decide(flow),  # type: ignore[misc]
+                "large": lambda flow=large_flow: large.decide(flow),  # type: ignore[misc]
             }
         )
         few, many = times["small"].best, times["large"].best

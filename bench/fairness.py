@@ -15,7 +15,7 @@ from belljar.gateway.hostfiles import Server
 from belljar.gateway.limits import Limits
 from belljar.gateway.settings import Settings
 from belljar.gateway.workers.supervisor import Workers
-from belljar.policy import CompiledPolicy, Syntax, compile_policy, read_policy
+from belljar.policy import ResolvedPolicy, Syntax, read_policy, resolve
 from bench.arena import Arena, System
 from bench.fetching import MissingError
 from bench.load import Work
@@ -133,11 +133,11 @@ class _Neighbours:
         self._workers.open(name, self._policy(policy), sandbox.listeners, limits)
         return sandbox
 
-    def _policy(self, text: str) -> CompiledPolicy:
+    def _policy(self, text: str) -> ResolvedPolicy:
         self._generation += 1
         host = [ip_address(addresses.GATEWAY), ip_address(addresses.GATEWAY_V6)]
         policy = read_policy(text, Syntax.YAML).policy
-        return compile_policy(policy, generation=self._generation, host_addresses=host)
+        return resolve(policy, generation=self._generation, host_addresses=host)
 
     @contextmanager
     def greedy(self, kind: str, hog: Hog) -> Iterator[None]:

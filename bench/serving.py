@@ -41,7 +41,7 @@ def bench_serving() -> None:
     with (
         Universe() as universe,
         TemporaryDirectory(prefix="bench-", dir="/var/tmp") as directory,
-        _serving(universe, Path(directory)) as machine,
+        serving(universe, Path(directory)) as machine,
         Client(machine.state) as client,
     ):
         rows = [
@@ -55,7 +55,8 @@ def bench_serving() -> None:
 
 
 @contextmanager
-def _serving(universe: Universe, directory: Path) -> Iterator[Machine]:
+def serving(universe: Universe, directory: Path) -> Iterator[Machine]:
+    """Have a server on a machine of its own."""
     machine = Machine(universe, directory / "state")
     try:
         machine.start()

@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from belljar.linux.namespaces import NetworkNamespace
 from tests import privileges, stage
 
 pytest.register_assert_rewrite("belljar.testing.conformance")
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 _TAKE_LONG = {"engine", "docker_engine", "podman_engine", "rootless_engine", "browser"}
 

@@ -25,8 +25,8 @@ MAX_LABEL = 63
 
 _REMEMBERED_NAMES = 1024  # the same few are read again and again, for every question and every connection
 
-_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-_PLAIN_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*", re.ASCII)
+_LABEL = r"(?!-)[a-z0-9-]{1,63}+(?<!-)"
+_PLAIN_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*+", re.ASCII)
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]*", re.ASCII)
 _PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
 _KELVIN_SIGN = "\u212a"  # the one character outside ASCII whose lower case is inside
@@ -42,6 +42,11 @@ def canonical_name(text: str) -> str:
 
     Raises SpellingError if the text is not a host name.
     """
+    return read_name(text)
+
+
+def read_name(text: str) -> str:
+    """Do the same for one of many names, of which none is likely to be read again."""
     name = text.lower().removesuffix(".")
     if not text.isascii():
         if _KELVIN_SIGN in text:

@@ -1,5 +1,6 @@
 """A server that is started again: what is adopted, what is swept, and what is refused."""
 
+import json
 import sqlite3
 from contextlib import closing
 from threading import Event
@@ -14,6 +15,16 @@ from belljar.control.serving import ServeError
 from belljar.sandbox.spec import SandboxSpec
 from belljar.testing.memory import MemoryBackend, World
 from tests.control.servers import Server, problem, until
+
+OF_0_1_0 = """\
+{"policy": {"document": {"mode": "block-all", "egress": {"allowed_domains": ["*.wild.example", \
+".apex.example:8443", "db.example:5432"], "allowed_cidrs": ["10.2.0.0/16", "2001:db8::/32"], "allowed_ports": \
+[443, "8000-8100", "123/udp"]}, "rules": [{"name": "no-gists", "action": "deny", "domains": \
+["gist.wild.example"], "ports": [443], "protocol": "tcp"}], "presets": [{"python": "mirror.example"}], \
+"host_ports": [5432], "allow_private": true}, "presets": [[["mirror.example", "", 443, "named in the policy"], \
+["mirror.example", "", 80, "named in the policy"]]], "generation": 1, "host_addresses": ["192.0.2.1"]}, \
+"revision": 3, "generation": 5, "grants": [["gr-00", "more.example", 1000000000.0, 2794833224.143628]]}"""
+"""What the server of that release has written down of a network, to the letter."""
 
 POLICY = {"mode": "block-all", "egress": {"allowed_domains": ["github.com"]}, "presets": ["openai"]}
 
@@ -32,6 +43,35 @@ def test_sandboxes_are_adopted_with_everything_that_was_known_of_them(start):
     assert server.client.get(server.path(jar, "/network/grants")).json() == grants
     assert server.client.put(server.path(jar, "/network"), json=POLICY).json()["generation"] == 4
     assert server.client.post(server.path(jar, "/exec"), json={"command": ["true"]}).json()["exit_code"] == 0
+
+
+def test_what_the_first_release_has_written_down_holds(start):
+    server = start()
+    jar = server.sandbox()
+    server.stop()
+    with closing(sqlite3.connect(server.state / "belljar.db")) as database, database:
+        database.execute("UPDATE sandboxes SET policy = ? WHERE id = ?", (OF_0_1_0, jar))
+    server = start()
+
+    def verdict(destination: str) -> tuple[str, str | None]:
+        told = server.client.get(server.path(jar, "/network/explain"), params={"destination": destination}).json()
+        return told["action"], told["rule"]
+
+    written = json.loads(OF_0_1_0)
+    answer = server.client.get(server.path(jar, "/network"))
+    assert answer.json() == written["policy"]["document"]
+    assert answer.headers["etag"] == '"3"'
+    assert server.client.get(server.path(jar)).json()["network"]["in_force"]
+    assert verdict("a.wild.example") == ("allow", "egress.allowed_domains[0]")
+    assert verdict("gist.wild.example") == ("deny", "rules[0]")
+    assert verdict("a.apex.example:8443") == ("allow", "egress.allowed_domains[1]")
+    assert verdict("db.example:443") == ("deny", "egress.allowed_domains[2]")
+    assert verdict("10.2.3.4:8050") == ("allow", "egress.allowed_cidrs[0]")
+    assert verdict("mirror.example:80") == ("allow", "presets[0]")
+    assert verdict("host.belljar.internal:5432") == ("allow", "host_ports")
+    assert verdict("more.example") == ("allow", "rules[1]")
+    assert verdict("unknown.example") == ("deny", "mode")
+    assert server.client.put(server.path(jar, "/network"), json=POLICY).json()["generation"] == 6
 
 
 def test_what_nobody_knows_is_swept(start):

@@ -19,7 +19,7 @@ from belljar.gateway.observing import Observer
 from belljar.gateway.resolver import Resolver
 from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.settings import DEFAULTS, Settings
-from belljar.policy import CompiledPolicy, Syntax, compile_policy, read_policy
+from belljar.policy import CompiledPolicy, ResolvedPolicy, Syntax, read_policy, resolve
 from tests.universe import Universe, addresses
 from tests.universe.sandboxes import Sandbox
 
@@ -42,7 +42,12 @@ def eventually(happened: Callable[[], object], every: float = 0.002) -> None:
 
 def policy(text: str, generation: int = 1) -> CompiledPolicy:
     """Compile a policy for the machine that the gateway runs on."""
-    return compile_policy(read_policy(text, Syntax.YAML).policy, generation=generation, host_addresses=OWN_ADDRESSES)
+    return resolved(text, generation).compile()
+
+
+def resolved(text: str, generation: int = 1) -> ResolvedPolicy:
+    """Read a policy for that machine, for others to compile it."""
+    return resolve(read_policy(text, Syntax.YAML).policy, generation=generation, host_addresses=OWN_ADDRESSES)
 
 
 class Serving:

@@ -14,7 +14,7 @@ import pytest
 
 from belljar.gateway.settings import Settings
 from belljar.gateway.workers.supervisor import Workers
-from tests.gateway.serving import RESOLVER, policy
+from tests.gateway.serving import RESOLVER, resolved
 from tests.universe import Place
 
 PORT = 6100
@@ -74,7 +74,7 @@ def test_byte_exactness(universe, manner, client_ends_first):
         universe.sandbox() as sandbox,
         universe.internet.call(socket.create_server, ("", PORT)) as listener,
     ):
-        workers.open("exact", policy(POLICY), sandbox.listeners)
+        workers.open("exact", resolved(POLICY), sandbox.listeners)
         with sandbox.connect("plain.test", PORT) as client, listener.accept()[0] as server:
             client.settimeout(60)
             server.settimeout(60)

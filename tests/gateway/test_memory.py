@@ -9,7 +9,7 @@ import pytest
 
 from belljar.gateway.settings import Settings
 from belljar.gateway.workers.supervisor import Workers
-from tests.gateway.serving import RESOLVER, eventually, policy
+from tests.gateway.serving import RESOLVER, eventually, resolved
 from tests.gateway.test_metrics import read_exposition
 from tests.universe import Sandbox, addresses
 
@@ -56,7 +56,7 @@ def echoes(sandbox: Sandbox) -> None:
 
 def test_thousands_of_idle_flows_take_little_memory(universe, workers, many_descriptors):
     with universe.sandbox() as sandbox, ExitStack() as stack:
-        workers.open("idle", policy(POLICY), sandbox.listeners)
+        workers.open("idle", resolved(POLICY), sandbox.listeners)
         for port in PORTS:
             stack.enter_context(universe.internet.call(socket.create_server, ("", port), backlog=4096))
         echoes(sandbox)
@@ -82,8 +82,8 @@ def test_thousands_of_idle_flows_take_little_memory(universe, workers, many_desc
 def test_a_process_without_descriptors_goes_on_when_there_are_some(universe, workers):
     """Connections wait meanwhile; those that are open are left alone."""
     with universe.sandbox() as sandbox, universe.sandbox() as other:
-        workers.open("one", policy(POLICY), sandbox.listeners)
-        workers.open("other", policy(POLICY), other.listeners)
+        workers.open("one", resolved(POLICY), sandbox.listeners)
+        workers.open("other", resolved(POLICY), other.listeners)
         [pid] = workers.pids()
         address = other.look_up("plain.test")[0]
         with other.connect(address, addresses.ECHO) as open_flow:

@@ -12,16 +12,16 @@ from belljar.gateway.audit import AuditLog
 from belljar.gateway.events import COMMON_FIELDS, EVENTS, DnsResult, Ending, Limit, LossCause
 from belljar.gateway.metrics import FLOWS_LIVE, METRICS, Metrics
 from belljar.gateway.observing import KEPT_DENIALS, Denial, Observer
-from belljar.policy import Protocol, Reason, decide, question, to_address, to_name
+from belljar.policy import Protocol, Reason, question, to_address, to_name
 from tests.gateway.driving import Clock
 from tests.gateway.test_metrics import read_exposition
 from tests.policy.documents import compiled
 
 POLICY = compiled("mode: block-all\negress: {allowed_domains: [api.example.org]}")
-ALLOWED = decide(POLICY, to_name("api.example.org", 443, addresses=(ip_address("203.0.113.7"),)))
-DENIED = decide(POLICY, to_name("evil.example", 443))
-DENIED_ADDRESS = decide(POLICY, to_address(ip_address("2001:db8::1"), 22))
-DENIED_QUESTION = decide(POLICY, question("evil.example"))
+ALLOWED = POLICY.decide(to_name("api.example.org", 443, addresses=(ip_address("203.0.113.7"),)))
+DENIED = POLICY.decide(to_name("evil.example", 443))
+DENIED_ADDRESS = POLICY.decide(to_address(ip_address("2001:db8::1"), 22))
+DENIED_QUESTION = POLICY.decide(question("evil.example"))
 
 LABEL_VALUES = {
     "sandbox": {"jar"},
@@ -139,7 +139,7 @@ def test_a_denied_flow(watched):
 
 def test_a_name_with_many_addresses_does_not_make_a_long_line(watched):
     flow = to_name("api.example.org", 443, addresses=tuple(ip_address(f"203.0.113.{n}") for n in range(100)))
-    watched.observer.flow_allowed(decide(POLICY, flow))
+    watched.observer.flow_allowed(POLICY.decide(flow))
     assert len(watched.told()[0]["addresses"]) == 8
 
 
@@ -189,7 +189,7 @@ def test_policies(watched):
 
 def test_the_ring_keeps_the_latest_denials_the_newest_first(watched):
     for port in range(1, KEPT_DENIALS + 11):
-        watched.observer.flow_denied(decide(POLICY, to_name("evil.example", port)))
+        watched.observer.flow_denied(POLICY.decide(to_name("evil.example", port)))
     denials = watched.observer.denials()
     assert len(denials) == KEPT_DENIALS
     assert [denial.destination for denial in denials[:2]] == ["evil.example:1010", "evil.example:1009"]
@@ -304,7 +304,7 @@ def exercise(observer: Observer) -> None:
     """Have everything happen that can."""
     observer.sandbox_opened(POLICY)
     observer.flow_allowed(ALLOWED)
-    observer.flow_denied(decide(POLICY, to_name("evil.example", 53, Protocol.UDP)))
+    observer.flow_denied(POLICY.decide(to_name("evil.example", 53, Protocol.UDP)))
     for how in get_args(Ending):
         observer.flow_closed(ALLOWED.flow, 1, 1, 1.0, how)
     observer.flow_failed(ALLOWED.flow, 1, 1, 1.0, "no answer in time")

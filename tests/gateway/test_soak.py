@@ -19,7 +19,7 @@ from belljar.gateway.settings import Settings
 from belljar.gateway.workers.supervisor import Workers
 from tests.gateway.connections import reset
 from tests.gateway.driving import open_descriptors
-from tests.gateway.serving import RESOLVER, Serving, eventually, policy
+from tests.gateway.serving import RESOLVER, Serving, eventually, resolved
 from tests.universe import Sandbox, addresses
 
 SECONDS = float(os.environ.get("BELLJAR_SOAK_SECONDS", "3"))
@@ -88,7 +88,7 @@ def test_a_policy_that_changes_all_the_time(universe):
         universe.in_gateway(lambda: Workers(1, Settings(resolvers=(RESOLVER,)))) as workers,
         universe.sandbox() as sandbox,
     ):
-        workers.open("soak", policy(GRANTED_AND_MORE), sandbox.listeners)
+        workers.open("soak", resolved(GRANTED_AND_MORE), sandbox.listeners)
         granted, other = sandbox.look_up("v4.test")[0], sandbox.look_up("other.test")[0]
 
         def start(work: Callable[[Callable[[], socket.socket], Event], int], where: tuple[str, int]) -> Future[int]:
@@ -115,11 +115,11 @@ def _change_all_the_time(workers: Workers, sandbox: Sandbox, sometimes: str) -> 
         with sandbox.connect(sometimes, addresses.ECHO) as client:
             assert answers(client)
             time.sleep(CHANGE_EVERY)  # this is the rate of changes, and nothing waits for it
-            assert workers.change_policy("soak", policy(GRANTED, next(generations))).flows_cut == 1
+            assert workers.change_policy("soak", resolved(GRANTED, next(generations))).flows_cut == 1
             assert not answers(client)
         assert not _reaches(sandbox, sometimes)
         time.sleep(CHANGE_EVERY)
-        workers.change_policy("soak", policy(GRANTED_AND_MORE, next(generations)))
+        workers.change_policy("soak", resolved(GRANTED_AND_MORE, next(generations)))
 
 
 def _reaches(sandbox: Sandbox, address: str) -> bool:

@@ -17,7 +17,7 @@ from belljar.gateway.audit import open_log
 from belljar.gateway.workers import keeper
 from belljar.gateway.workers.process import WorkerSilentError
 from tests.gateway.driving import HANGS
-from tests.gateway.serving import policy
+from tests.gateway.serving import resolved
 from tests.gateway.test_workers import (
     ECHO,
     HELLO,
@@ -62,7 +62,7 @@ def test_a_policy_counts_although_the_worker_is_stopped_and_the_old_one_never_ag
             assert says(cut, HELLO) == says(spared, HELLO) == HELLO
             pid = stop(workers, 0)
             universe.forget()
-            told = in_time(workers.change_policy, "a", policy(OTHER, generation=2))
+            told = in_time(workers.change_policy, "a", resolved(OTHER, generation=2))
             assert told.generation == 2
             until(lambda: not is_alive(pid))  # it was killed, and so nothing that it holds can carry anything
             assert says(cut, HELLO) == b""
@@ -79,7 +79,7 @@ def test_a_sandbox_is_closed_until_its_policy_is_in_force_and_the_log_says_so(un
         assert reaches(a, "plain.test")
         stop(workers, 0)
         universe.forget()
-        told = in_time(workers.change_policy, "a", policy(NOTHING, generation=2))
+        told = in_time(workers.change_policy, "a", resolved(NOTHING, generation=2))
         assert (told.generation, told.in_force) == (2, False)
         until(lambda: workers.is_in_force("a"))
         assert not reaches(a, "plain.test")
@@ -101,7 +101,7 @@ def test_many_sandboxes_of_a_stopped_worker_get_their_policies_at_once(universe)
         universe.forget()
         with ThreadPoolExecutor(MANY) as threads:
             changes: list[Future[Any]] = [
-                threads.submit(workers.change_policy, f"jar-{n}", policy(NOTHING, generation=2)) for n in range(MANY)
+                threads.submit(workers.change_policy, f"jar-{n}", resolved(NOTHING, generation=2)) for n in range(MANY)
             ]
             assert {change.result(HANGS).generation for change in changes} == {2}
         until(lambda: all(workers.is_in_force(f"jar-{n}") for n in range(MANY)))
@@ -115,14 +115,14 @@ def test_a_sandbox_ends_although_its_worker_is_stopped(universe, workers):
         served(universe, workers, "b", PLAIN) as b,
         served(universe, workers, "c", OTHER) as c,
     ):
-        workers.open("a", policy(PLAIN), a.listeners)
+        workers.open("a", resolved(PLAIN), a.listeners)
         for number in (0, 1):
             stop(workers, number)
         in_time(workers.close, "a")
         with pytest.raises(KeyError):
             workers.flows("a")
-        in_time(workers.change_policy, "b", policy(PLAIN, generation=2))
-        in_time(workers.change_policy, "c", policy(OTHER, generation=2))
+        in_time(workers.change_policy, "b", resolved(PLAIN, generation=2))
+        in_time(workers.change_policy, "c", resolved(OTHER, generation=2))
         assert reaches(b, "plain.test")
         assert reaches(c, "other.test")
         universe.forget()
@@ -150,7 +150,7 @@ def test_a_change_while_a_worker_is_replaced_is_what_the_next_one_begins_with(un
         kill(workers, 0)
         until(lambda: workers.pids()[0] is None)
         universe.forget()
-        told = in_time(workers.change_policy, "a", policy(OTHER, generation=2))
+        told = in_time(workers.change_policy, "a", resolved(OTHER, generation=2))
         assert told.generation == 2
         until(lambda: workers.is_in_force("a"))
         assert not reaches(a, "plain.test")
@@ -166,7 +166,7 @@ def test_a_change_overtakes_the_hand_over_of_the_policy_before(universe, workers
         kill(workers, 0)
         until(lambda: workers.pids()[0] is None)
         universe.forget()
-        assert in_time(workers.change_policy, "a", policy(OTHER, generation=2)).generation == 2
+        assert in_time(workers.change_policy, "a", resolved(OTHER, generation=2)).generation == 2
         until(lambda: workers.is_in_force("a"))
         assert [reaches(a, host) for host in ("plain.test", "other.test")] == [False, True]
     assert contacts(universe) == {addresses.OTHER_PUBLIC}
@@ -176,10 +176,10 @@ def test_the_last_of_many_changes_counts(universe, workers):
     with served(universe, workers, "a", PLAIN) as a:
         stop(workers, 0)
         with ThreadPoolExecutor(8) as threads:
-            racing = [threads.submit(workers.change_policy, "a", policy(PLAIN, generation=n)) for n in range(2, 9)]
+            racing = [threads.submit(workers.change_policy, "a", resolved(PLAIN, generation=n)) for n in range(2, 9)]
             for change in racing:
                 change.result(HANGS)
-        assert in_time(workers.change_policy, "a", policy(OTHER, generation=9)).generation == 9
+        assert in_time(workers.change_policy, "a", resolved(OTHER, generation=9)).generation == 9
         until(lambda: workers.is_in_force("a"))
         assert [reaches(a, host) for host in ("plain.test", "other.test")] == [False, True]
 
@@ -190,13 +190,13 @@ def test_a_policy_that_is_not_replaced_in_time_ends_by_itself(universe, workers)
 
     with served(universe, workers, "a", PLAIN) as a, a.connect("plain.test", ECHO) as cut:
         assert says(cut, HELLO) == HELLO
-        workers.change_policy("a", policy(PLAIN, generation=2), until=soon())
+        workers.change_policy("a", resolved(PLAIN, generation=2), until=soon())
         until(lambda: not workers.is_in_force("a"))
         until(lambda: says(cut, HELLO) == b"")
         assert not reaches(a, "plain.test")
-        workers.change_policy("a", policy(PLAIN, generation=3))
+        workers.change_policy("a", resolved(PLAIN, generation=3))
         assert reaches(a, "plain.test")
-        workers.change_policy("a", policy(PLAIN, generation=4), until=soon())
+        workers.change_policy("a", resolved(PLAIN, generation=4), until=soon())
         pid = stop(workers, 0)
         until(lambda: not is_alive(pid))
         replaced(workers, 0, pid)
@@ -204,8 +204,8 @@ def test_a_policy_that_is_not_replaced_in_time_ends_by_itself(universe, workers)
 
 
 def test_a_policy_that_no_worker_survives_closes_its_own_sandbox_and_no_other(universe, tmp_path):
-    bug: Any = frozenset({"no address"})
-    poison = replace(policy(PLAIN, generation=2), host_addresses=bug)
+    bug: Any = ("no address",)
+    poison = replace(resolved(PLAIN, generation=2), host_addresses=bug)
     log = open_log(str(tmp_path / "audit.log"))
     with (
         start(universe, 1, audit=log) as workers,
@@ -221,7 +221,7 @@ def test_a_policy_that_no_worker_survives_closes_its_own_sandbox_and_no_other(un
         with pytest.raises(DNSException):  # nobody is there
             reaches(a, "plain.test")
         assert contacts(universe) == set()
-        workers.change_policy("a", policy(PLAIN, generation=3))
+        workers.change_policy("a", resolved(PLAIN, generation=3))
         until(lambda: workers.is_in_force("a"))
         assert reaches(a, "plain.test")
     os.close(log)

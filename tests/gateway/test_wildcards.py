@@ -3,12 +3,12 @@
 import pytest
 
 from belljar.gateway.wildcards import WildcardBudget
-from belljar.policy import CompiledPolicy, decide, question
+from belljar.policy import CompiledPolicy, question
 from tests.policy.documents import compiled
 
 
 def admits(budget: WildcardBudget, policy: CompiledPolicy, name: str) -> bool:
-    verdict = decide(policy, question(name))
+    verdict = policy.decide(question(name))
     assert verdict.allowed
     return budget.admits(policy, verdict)
 

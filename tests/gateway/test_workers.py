@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from ipaddress import ip_address
 from pathlib import Path
 from threading import Event
 
@@ -19,16 +20,16 @@ import pytest
 
 from belljar.gateway.audit import open_log
 from belljar.gateway.limits import Limits
-from belljar.gateway.settings import Settings
+from belljar.gateway.proxyurl import UpstreamProxy
+from belljar.gateway.settings import Exceptions, Settings
 from belljar.gateway.workers import keeper
 from belljar.gateway.workers.process import RefusedError, WorkerLostError
 from belljar.gateway.workers.supervisor import Acknowledgement, Workers
 from belljar.linux.nft import sealed
-from belljar.policy import Mode, Policy, Protocol
-from belljar.policy.model import DomainPattern, Egress, Scope
+from belljar.policy import Protocol
 from belljar.sandbox.arming import HTTP_PROXY_PORT, SOCKS_PORT
 from tests.gateway.driving import HANGS, open_descriptors
-from tests.gateway.serving import RESOLVER, policy
+from tests.gateway.serving import RESOLVER, resolved
 from tests.gateway.test_metrics import read_exposition
 from tests.universe import Sandbox, Universe, addresses
 
@@ -36,6 +37,7 @@ ECHO = addresses.ECHO
 PLAIN = f"mode: block-all\negress: {{allowed_domains: ['plain.test:{ECHO}']}}"
 OTHER = f"mode: block-all\negress: {{allowed_domains: ['other.test:{ECHO}']}}"
 NOTHING = "mode: block-all"
+SETTINGS = Settings(resolvers=(RESOLVER,))
 NOBODYS = "198.18.99.99"
 """A virtual address that was never handed out."""
 PLAIN_ADDRESSES = {addresses.PUBLIC, addresses.PUBLIC_V6}
@@ -50,14 +52,14 @@ def workers(universe):
         yield workers
 
 
-def start(universe: Universe, count: int = 2, **options) -> Workers:
-    return universe.in_gateway(lambda: Workers(count, Settings(resolvers=(RESOLVER,)), **options))
+def start(universe: Universe, count: int = 2, settings: Settings = SETTINGS, **options) -> Workers:
+    return universe.in_gateway(lambda: Workers(count, settings, **options))
 
 
 @contextmanager
 def served(universe: Universe, workers: Workers, name: str, text: str) -> Iterator[Sandbox]:
     with universe.sandbox() as sandbox:
-        workers.open(name, policy(text), sandbox.listeners)
+        workers.open(name, resolved(text), sandbox.listeners)
         yield sandbox
         workers.close(name)
 
@@ -191,7 +193,7 @@ def test_an_address_means_the_same_name_after_a_crash_or_nothing(universe, worke
 
 
 def test_a_crash_wins_no_fresh_budget_under_a_wildcard(universe, workers):
-    wild = policy("mode: block-all\negress: {allowed_domains: ['*.wild.test']}")
+    wild = resolved("mode: block-all\negress: {allowed_domains: ['*.wild.test']}")
     with universe.sandbox() as sandbox:
         workers.open("a", wild, sandbox.listeners, Limits(names_under_wildcard=2))
         known = [sandbox.look_up(f"{name}.wild.test") for name in ("one", "two")]
@@ -207,10 +209,10 @@ def test_a_policy_is_acknowledged_with_its_generation_and_outlives_the_worker(un
         with a.connect("plain.test", ECHO) as cut:
             assert says(cut, HELLO) == HELLO
             assert workers.flows("a")[0].flow.name == "plain.test"
-            assert workers.change_policy("a", policy(OTHER, generation=2)) == Acknowledgement(2, flows_cut=1)
+            assert workers.change_policy("a", resolved(OTHER, generation=2)) == Acknowledgement(2, flows_cut=1)
             assert says(cut, HELLO) == b""
         kill(workers, 0)
-        assert workers.change_policy("a", policy(PLAIN, generation=3)) == Acknowledgement(3, flows_cut=0)
+        assert workers.change_policy("a", resolved(PLAIN, generation=3)) == Acknowledgement(3, flows_cut=0)
         assert reaches(a, "plain.test")
         assert not reaches(a, "other.test")
         replaced(workers, 0, kill(workers, 0))
@@ -219,16 +221,20 @@ def test_a_policy_is_acknowledged_with_its_generation_and_outlives_the_worker(un
     assert not {seen for seen in universe.internet.seen if seen.address == addresses.OTHER_PUBLIC}
 
 
-def test_an_invalid_policy_changes_nothing_and_says_why(universe, workers):
-    too_broad = replace(policy(PLAIN), policy=Policy(Mode.BLOCK_ALL, Egress((DomainPattern("com", Scope.BELOW),))))
-    with served(universe, workers, "a", PLAIN) as a:
-        with pytest.raises(RefusedError, match=r"allowed_domains\[0\]"):
-            workers.change_policy("a", too_broad)
-        assert reaches(a, "plain.test")
-    with universe.sandbox() as b, pytest.raises(RefusedError, match=r"allowed_domains\[0\]"):
-        workers.open("b", too_broad, b.listeners)
-    with pytest.raises(KeyError):
-        workers.flows("b")
+def test_a_policy_that_cannot_be_enforced_changes_nothing_and_says_why(universe):
+    denying = resolved("mode: allow-all\negress: {denied_cidrs: [203.0.113.0/24]}", generation=2)
+    proxy = UpstreamProxy(ip_address(addresses.OTHER_PUBLIC), 3128, None)
+    trusting = replace(SETTINGS, proxy=proxy, exceptions=Exceptions(domains=("plain.test",)), proxy_resolves=True)
+    with start(universe, settings=trusting) as workers:
+        with served(universe, workers, "a", PLAIN) as a:
+            with pytest.raises(RefusedError, match="denies ranges of addresses"):
+                workers.change_policy("a", denying)
+            assert reaches(a, "plain.test")
+            assert not reaches(a, "other.test")
+        with universe.sandbox() as b, pytest.raises(RefusedError, match="denies ranges of addresses"):
+            workers.open("b", denying, b.listeners)
+        with pytest.raises(KeyError):
+            workers.flows("b")
 
 
 def test_ten_crashes_in_a_row_are_survived(universe, workers, monkeypatch):
@@ -285,10 +291,10 @@ def test_what_kills_every_worker_is_given_up(universe, workers):
     with served(universe, workers, "a", PLAIN) as a, universe.sandbox() as b:
         untouched = workers.pids()[0]
         with pytest.raises(WorkerLostError, match="exit code 1"):
-            workers.open("b", policy(PLAIN), b.listeners, Unheard())
+            workers.open("b", resolved(PLAIN), b.listeners, Unheard())
         assert workers.pids()[0] == untouched
         assert reaches(a, "plain.test")
-        workers.open("b", policy(PLAIN), b.listeners)
+        workers.open("b", resolved(PLAIN), b.listeners)
         assert reaches(b, "plain.test")
         workers.close("b")
 
@@ -340,7 +346,7 @@ def test_what_the_workers_know_is_gathered(universe, workers):
 
 def test_datagrams_find_their_way_again(universe, workers):
     with universe.sandbox() as sandbox, sandbox.make_socket(kind=socket.SOCK_DGRAM) as client:
-        workers.open("a", policy("mode: allow-all\negress: {denied_domains: [evil.test]}"), sandbox.listeners)
+        workers.open("a", resolved("mode: allow-all\negress: {denied_domains: [evil.test]}"), sandbox.listeners)
         client.connect((sandbox.resolve("plain.test").answer[0][0].to_text(), ECHO))
         assert says(client, HELLO) == HELLO
         replaced(workers, 0, kill(workers, 0))
@@ -351,7 +357,7 @@ def test_datagrams_find_their_way_again(universe, workers):
 def test_two_sandboxes_cannot_have_one_name(universe, workers):
     with served(universe, workers, "a", PLAIN) as a, universe.sandbox() as b:
         with pytest.raises(ValueError, match="there is a sandbox a"):
-            workers.open("a", policy(OTHER), b.listeners)
+            workers.open("a", resolved(OTHER), b.listeners)
         assert reaches(a, "plain.test")
 
 
@@ -391,7 +397,7 @@ def test_nothing_is_left_behind(universe):
     with universe.sandbox() as a, universe.sandbox() as b:
         with start(universe) as workers:
             for name, sandbox in (("a", a), ("b", b)):
-                workers.open(name, policy(PLAIN), sandbox.listeners)
+                workers.open(name, resolved(PLAIN), sandbox.listeners)
                 assert reaches(sandbox, "plain.test")
             replaced(workers, 0, kill(workers, 0))
             workers.close("b")
@@ -423,7 +429,7 @@ def test_what_comes_late_does_not_close_a_sandbox_that_has_a_newer_policy(univer
         keeper = workers._homes["a"]
         kept = keeper.sandboxes["a"]
         before = kept.change
-        workers.change_policy("a", policy(PLAIN))
+        workers.change_policy("a", resolved(PLAIN))
         workers._call(lambda: keeper.end(kept, before))
         workers._call(lambda: kept.holder.ask("hold", patience=HANGS, sandbox="a", change=before.number))
         assert reaches(a, "plain.test")

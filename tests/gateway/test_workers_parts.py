@@ -16,13 +16,11 @@ from belljar.gateway.workers.channel import Channel
 from belljar.gateway.workers.data import (
     flow_from_data,
     flow_to_data,
-    policy_from_data,
-    policy_to_data,
     settings_from_data,
     settings_to_data,
 )
 from belljar.gateway.workers.namememory import NameMemory
-from belljar.policy import Flow, Syntax, compile_policy, question, read_policy, to_name
+from belljar.policy import Flow, question, to_name
 from tests.gateway.driving import Driver, nothing_left_behind
 from tests.gateway.test_metrics import read_exposition, sample
 
@@ -92,27 +90,6 @@ def test_descriptors_that_nobody_took_are_closed(driver):
     os.close(writer)
     assert os.read(reader, 1) == b""
     os.close(reader)
-
-
-DOCUMENT = """\
-mode: block-all
-egress:
-  allowed_domains: ["*.wild.example", "db.example:5432"]
-  allowed_cidrs: [10.2.0.0/16]
-  allowed_ports: [443, "8000-8100", "123/udp"]
-rules: [{name: no-gists, action: deny, domains: [gist.example], ports: [443], protocol: tcp}]
-presets: [github, {python: mirror.example}]
-host_ports: [5432]
-allow_private: true
-"""
-
-
-def test_a_policy_is_the_same_on_the_other_side():
-    document = read_policy(DOCUMENT, Syntax.YAML).policy
-    compiled = compile_policy(document, generation=7, host_addresses=[ip_address("192.0.2.1"), ip_address("::5")])
-    again = policy_from_data(policy_to_data(compiled))
-    for part in ("policy", "generation", "digest", "expansion", "host_addresses"):
-        assert getattr(again, part) == getattr(compiled, part)
 
 
 @pytest.mark.parametrize(

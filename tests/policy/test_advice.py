@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 
-from belljar.policy import decide
 from belljar.policy.advice import advise
 from tests.policy.documents import compiled, flow, shown, warnings
 from tests.policy.strategies import policies, unhurried
@@ -111,7 +110,7 @@ def test_ordinary_policies_are_left_alone(text):
 )
 def test_what_is_said_to_have_no_effect_has_none(text, asked):
     assert warnings(text)
-    assert not decide(compiled(text), flow(asked)).allowed
+    assert not compiled(text).decide(flow(asked)).allowed
 
 
 @unhurried

@@ -13,7 +13,7 @@ from ipaddress import ip_address
 import pytest
 from _pytest.mark import ParameterSet
 
-from belljar.policy import Flow, Mode, Protocol, Reason, decide, to_address, to_name
+from belljar.policy import Flow, Mode, Protocol, Reason, to_address, to_name, without_policy
 from belljar.policy.reasons import SENTENCES
 from tests.policy.documents import compiled, flow, outcome
 
@@ -667,7 +667,7 @@ def document(text: str) -> str:
 
 @pytest.mark.parametrize(("policy", "asked", "wanted"), list(cases()))
 def test_tables(policy, asked, wanted):
-    verdict = decide(compiled(document(policy), host_addresses=HOST), flow(asked))
+    verdict = compiled(document(policy), host_addresses=HOST).decide(flow(asked))
     assert outcome(verdict) == wanted
     assert verdict.allowed is wanted.startswith("allow ")
     assert verdict.flow == flow(asked)
@@ -680,7 +680,7 @@ def test_tables(policy, asked, wanted):
     "asked", ["a.example:443", "192.0.2.1:53/udp", "a.example?", "localhost:1", "host.belljar.internal:1"]
 )
 def test_without_a_policy_everything_is_denied(asked):
-    assert outcome(decide(None, flow(asked))) == "deny policy_missing -"
+    assert outcome(without_policy(flow(asked))) == "deny policy_missing -"
 
 
 DECIDED_ELSEWHERE = {"policy_missing", "protocol_refused"}
@@ -697,21 +697,19 @@ def test_every_reason_has_a_sentence():
 
 def test_the_sentence_names_what_was_asked_for_and_what_decided():
     policy = compiled("{mode: block-all, egress: {allowed_domains: [a.example], allowed_cidrs: ['2001:db8::/32']}}")
-    assert decide(policy, flow("a.example:22")).sentence == (
+    assert policy.decide(flow("a.example:22")).sentence == (
         "egress.allowed_domains[0] grants the destination of a.example:22, but not this port."
     )
-    assert (
-        decide(policy, flow("[2001:db8::1]:22")).sentence == "[2001:db8::1]:22 is allowed by egress.allowed_cidrs[0]."
-    )
-    assert decide(policy, flow("a.example:9/udp")).sentence.startswith("a.example:9/udp is UDP")
-    assert "10.0.0.1" in decide(policy, flow("a.example:443 = 192.0.2.1 10.0.0.1")).sentence
-    assert "evil.example" in decide(policy, flow("a.example:443 as evil.example")).sentence
+    assert policy.decide(flow("[2001:db8::1]:22")).sentence == "[2001:db8::1]:22 is allowed by egress.allowed_cidrs[0]."
+    assert policy.decide(flow("a.example:9/udp")).sentence.startswith("a.example:9/udp is UDP")
+    assert "10.0.0.1" in policy.decide(flow("a.example:443 = 192.0.2.1 10.0.0.1")).sentence
+    assert "evil.example" in policy.decide(flow("a.example:443 as evil.example")).sentence
 
 
 def test_the_sentence_shows_the_address_that_is_wrapped_in_another():
     policy = compiled("{mode: allow-all}")
-    assert "leads to 127.0.0.1, which is loopback" in decide(policy, flow("[64:ff9b::7f00:1]:80")).sentence
-    assert "leads to 10.0.0.1, a private address" in decide(policy, flow("[2002:a00:1::]:80")).sentence
+    assert "leads to 127.0.0.1, which is loopback" in policy.decide(flow("[64:ff9b::7f00:1]:80")).sentence
+    assert "leads to 10.0.0.1, a private address" in policy.decide(flow("[2002:a00:1::]:80")).sentence
 
 
 @pytest.mark.parametrize(
@@ -722,24 +720,24 @@ def test_the_sentence_shows_the_address_that_is_wrapped_in_another():
     ],
 )
 def test_the_remedy_for_a_private_address_works_in_the_mode(text, opener):
-    assert opener in decide(compiled(text), flow("10.0.0.1:443")).sentence
+    assert opener in compiled(text).decide(flow("10.0.0.1:443")).sentence
 
 
 @pytest.mark.parametrize("mode", ["block-all", "allow-all"])
 def test_a_flow_to_nowhere_is_denied(mode):
     """Neither name nor address: nothing that could be checked, so nothing that may pass."""
     policy = compiled(f"{{mode: {mode}, rules: [{{action: allow, ports: [443]}}]}}")
-    assert not decide(policy, Flow(None, 443)).allowed
-    assert not decide(policy, Flow(None, None, None)).allowed
-    assert not decide(policy, Flow(None, 443, claimed="a.example")).allowed
+    assert not policy.decide(Flow(None, 443)).allowed
+    assert not policy.decide(Flow(None, None, None)).allowed
+    assert not policy.decide(Flow(None, 443, claimed="a.example")).allowed
 
 
 @pytest.mark.parametrize("port", [0, 1, 65535])
 def test_no_port_is_a_way_around_a_denial(port):
     policy = compiled("{mode: allow-all, egress: {denied_domains: [a.example], denied_cidrs: [192.0.2.0/24]}}")
-    assert not decide(policy, to_name("a.example", port)).allowed
-    assert not decide(policy, to_address(ip_address("192.0.2.1"), port)).allowed
-    assert not decide(policy, to_name("a.example", port, Protocol.UDP)).allowed
+    assert not policy.decide(to_name("a.example", port)).allowed
+    assert not policy.decide(to_address(ip_address("192.0.2.1"), port)).allowed
+    assert not policy.decide(to_name("a.example", port, Protocol.UDP)).allowed
 
 
 def test_a_compiled_policy_cannot_be_changed():
@@ -762,11 +760,11 @@ def test_blank_entries_never_become_rules_that_match_everything():
     ):
         policy = compiled(f"{{mode: block-all, egress: {egress}}}")
         for asked in ("a.example:443", "192.0.2.1:443", "a.example?"):
-            assert not decide(policy, flow(asked)).allowed
+            assert not policy.decide(flow(asked)).allowed
 
 
 def test_a_domain_and_a_cidr_are_alternatives_not_conditions():
     policy = compiled("{mode: block-all, egress: {allowed_domains: [a.example], allowed_cidrs: [192.0.2.0/24]}}")
-    assert decide(policy, flow("a.example:443 = 203.0.113.1")).allowed
-    assert decide(policy, flow("192.0.2.1:443")).allowed
-    assert not decide(policy, flow("203.0.113.1:443")).allowed
+    assert policy.decide(flow("a.example:443 = 203.0.113.1")).allowed
+    assert policy.decide(flow("192.0.2.1:443")).allowed
+    assert not policy.decide(flow("203.0.113.1:443")).allowed

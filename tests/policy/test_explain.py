@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.errors import BelljarError
-from belljar.policy import Protocol, decide, explain, parse_destination, to_address, to_name
+from belljar.policy import Protocol, explain, parse_destination, to_address, to_name
 from belljar.policy.explain import UnreadableDestinationError
 from tests.policy.documents import compiled, shown
 from tests.policy.strategies import unhurried
@@ -140,7 +140,7 @@ def test_an_explanation_holds_the_destination_the_flow_and_the_decision():
     explanation = explain(policy, "https://A.example/x")
     assert explanation.destination == "https://A.example/x"
     assert explanation.flow == to_name("a.example", 443)
-    assert explanation.verdict == decide(policy, explanation.flow)
+    assert explanation.verdict == policy.decide(explanation.flow)
     assert explanation.verdict.sentence == "a.example:443 is allowed by egress.allowed_domains[0]."
 
 

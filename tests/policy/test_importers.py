@@ -12,7 +12,6 @@ from belljar.policy import (
     InvalidPolicyError,
     Policy,
     compile_policy,
-    decide,
 )
 from belljar.policy.flow import Flow, to_address, to_name
 from belljar.policy.importers import Imported, import_policy
@@ -39,7 +38,7 @@ def refusal(source: object, file_name: str = "") -> str:
 
 
 def allows(policy: Policy, flow: Flow) -> bool:
-    return decide(compile_policy(policy), flow).allowed
+    return compile_policy(policy).decide(flow).allowed
 
 
 def sandbox0(mode: str = "block-all", **egress: object) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from belljar.policy import InvalidPolicyError, Mode, Protocol, Syntax, compile_policy, decide, read_policy, render
+from belljar.policy import InvalidPolicyError, Mode, Protocol, Syntax, compile_policy, read_policy, render
 from belljar.policy.flow import Flow, to_address, to_name
 from belljar.policy.importers import import_policy
 from belljar.policy.importers.ranges import all_but
@@ -127,7 +127,7 @@ def check_against_source(text: str, opens: Callable[[Flow], bool]) -> None:
         return
     policy = compile_policy(result.policy)
     for flow in FLOWS:
-        here, there = decide(policy, flow).allowed, opens(flow)
+        here, there = policy.decide(flow).allowed, opens(flow)
         assert there or not here, f"{flow} {flow.addresses} is open here and not in the source"
         assert here or not there or result.notes, f"{flow} {flow.addresses} was closed without a note"
     for syntax in Syntax:

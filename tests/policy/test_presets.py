@@ -6,7 +6,7 @@ import pytest
 
 from belljar.errors import BelljarError
 from belljar.names import canonical_name
-from belljar.policy import InvalidPolicyError, compile_policy, decide, to_name
+from belljar.policy import InvalidPolicyError, compile_policy, to_name
 from belljar.policy.model import DomainPattern, PresetUse, Scope
 from belljar.policy.presets import PRESETS, Discover, expand
 from belljar.policy.render import flatten
@@ -188,7 +188,7 @@ def test_a_flattened_policy_names_the_hosts_and_decides_alike():
     for name in ("a.example", "pip.corp.example", "api.anthropic.com", "b.example", "x.pip.corp.example"):
         for port in (22, 80, 443, 8443):
             flow = to_name(name, port)
-            assert decide(without, flow).action == decide(with_presets, flow).action
+            assert without.decide(flow).action == with_presets.decide(flow).action
 
 
 def test_the_digest_follows_what_the_tools_answer():

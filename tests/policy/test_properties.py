@@ -17,12 +17,12 @@ from belljar.policy import (
     Syntax,
     Verdict,
     compile_policy,
-    decide,
     explain,
     question,
     read_policy,
     render,
     to_name,
+    without_policy,
 )
 from belljar.policy.model import DomainPattern, Egress
 from belljar.policy.render import flatten
@@ -51,7 +51,7 @@ from tests.policy.test_addresses import EMBEDDINGS
 
 
 def verdict(policy: Policy, flow: Flow) -> Verdict:
-    return decide(compile_policy(policy), flow)
+    return compile_policy(policy).decide(flow)
 
 
 def with_egress(policy: Policy, addition: tuple[str, object], at: int) -> Policy:
@@ -75,7 +75,7 @@ DENIED_BY_LISTS = ("denied_domain", "denied_cidr", "denied_port")
 def test_decide_agrees_with_the_reference(policy, asked, host):
     compiled = compile_policy(policy, host_addresses=host)
     for flow in asked:
-        decided = decide(compiled, flow)
+        decided = compiled.decide(flow)
         action, reason = reference(policy, flow, host)
         assert decided.action == action
         if reason in DENIED_BY_LISTS:
@@ -98,7 +98,7 @@ odd_flows = st.builds(
 @often
 @given(policies(presets=True), odd_flows | flows(), host_address_sets())
 def test_decide_answers_every_flow_in_full(policy, flow, host):
-    decided = decide(compile_policy(policy, host_addresses=host), flow)
+    decided = compile_policy(policy, host_addresses=host).decide(flow)
     assert decided.action in Action
     assert decided.reason in Reason
     assert decided.reason.startswith("allowed") is decided.allowed
@@ -118,8 +118,8 @@ def points_into(policy: Policy, rule: str | None) -> bool:
 @unhurried
 @given(odd_flows | flows())
 def test_without_a_policy_nothing_is_allowed(flow):
-    assert decide(None, flow).reason is Reason.POLICY_MISSING
-    assert not decide(None, flow).allowed
+    assert without_policy(flow).reason is Reason.POLICY_MISSING
+    assert not without_policy(flow).allowed
 
 
 @unhurried
@@ -135,7 +135,7 @@ def test_without_grants_nothing_is_allowed(policy, flow):
 @unhurried
 @given(policies(presets=True), odd_flows | flows(), host_address_sets())
 def test_no_policy_opens_what_is_never_open(policy, flow, host):
-    decided = decide(compile_policy(policy, host_addresses=host), flow)
+    decided = compile_policy(policy, host_addresses=host).decide(flow)
     if flow.name in ("localhost", "a.localhost", "metadata.google.internal"):
         assert not decided.allowed
     if flow.name not in ("host.belljar.internal", "host.docker.internal"):
@@ -256,17 +256,17 @@ def test_wrapping_an_address_never_widens(policy, flow, embed):
 def test_a_name_that_can_be_reached_can_be_asked_for(policy, name):
     compiled = compile_policy(policy)
     reachable = [
-        decide(compiled, to_name(name, port, protocol)) for port in (1, 21, *PORTS, 444, 65535) for protocol in Protocol
+        compiled.decide(to_name(name, port, protocol)) for port in (1, 21, *PORTS, 444, 65535) for protocol in Protocol
     ]
     if any(one.allowed for one in reachable):
-        assert decide(compiled, question(name)).allowed
+        assert compiled.decide(question(name)).allowed
 
 
 @unhurried
 @given(policies(), st.sampled_from(NAMES))
 def test_without_ports_in_the_policy_a_name_is_answered_only_if_it_can_be_reached(policy, name):
     def plain(entries: tuple[DomainPattern, ...]) -> tuple[DomainPattern, ...]:
-        return tuple(replace(entry, port=None) for entry in entries)
+        return tuple(entry._replace(port=None) for entry in entries)
 
     egress = replace(policy.egress, allowed_ports=(), denied_ports=())
     egress = replace(egress, allowed_domains=plain(egress.allowed_domains), denied_domains=plain(egress.denied_domains))
@@ -276,8 +276,8 @@ def test_without_ports_in_the_policy_a_name_is_answered_only_if_it_can_be_reache
         if rule.domains or rule.cidrs
     )
     compiled = compile_policy(replace(policy, egress=egress, rules=listed, host_ports=()))
-    reachable = any(decide(compiled, to_name(name, port)).allowed for port in (80, 443))
-    assert decide(compiled, question(name)).allowed is reachable
+    reachable = any(compiled.decide(to_name(name, port)).allowed for port in (80, 443))
+    assert compiled.decide(question(name)).allowed is reachable
 
 
 # One name, one decision.
@@ -293,7 +293,7 @@ def spellings(name: str) -> list[str]:
 @given(policies(), st.sampled_from(NAMES), st.sampled_from(PORTS))
 def test_all_spellings_of_a_name_are_decided_alike(policy, name, port):
     compiled = compile_policy(policy)
-    wanted = decide(compiled, to_name(name, port))
+    wanted = compiled.decide(to_name(name, port))
     for spelling in spellings(name):
         assert explain(compiled, f"{spelling}:{port}").verdict == wanted
 
@@ -312,7 +312,7 @@ def test_explain_and_decide_agree(policy, flow):
     compiled = compile_policy(policy)
     explained = explain(compiled, str(flow))
     assert explained.flow == flow
-    assert explained.verdict == decide(compiled, flow)
+    assert explained.verdict == compiled.decide(flow)
 
 
 # Printing and reading.
@@ -334,7 +334,7 @@ def test_equal_digests_decide_alike(one, other, asked):
     first, second = compile_policy(one), compile_policy(other)
     assert (one == other) <= (first.digest == second.digest)
     if first.digest == second.digest:
-        assert [decide(first, flow).action for flow in asked] == [decide(second, flow).action for flow in asked]
+        assert [first.decide(flow).action for flow in asked] == [second.decide(flow).action for flow in asked]
 
 
 @unhurried
@@ -343,7 +343,7 @@ def test_a_flattened_policy_decides_alike(policy, flow):
     compiled = compile_policy(policy)
     flat = flatten(policy, compiled.expansion)
     assert flat.presets == ()
-    assert verdict(flat, flow).action == decide(compiled, flow).action
+    assert verdict(flat, flow).action == compiled.decide(flow).action
 
 
 @unhurried
@@ -351,5 +351,5 @@ def test_a_flattened_policy_decides_alike(policy, flow):
 def test_the_generation_changes_nothing_else(policy, flow, generation):
     compiled = compile_policy(policy, generation=generation)
     assert compiled.generation == generation
-    assert decide(compiled, flow) == verdict(policy, flow)
+    assert compiled.decide(flow) == verdict(policy, flow)
     assert compiled.digest == compile_policy(policy).digest

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from belljar.names import SpellingError, canonical_name, parse_address, parse_host, parse_ipv4
-from belljar.policy import CompiledPolicy, Syntax, classify, compile_policy, decide, to_address, to_name
+from belljar.policy import CompiledPolicy, Syntax, classify, compile_policy, to_address, to_name
 from tests.policy.documents import ask, problems, read, shown
 
 VECTORS = Path(__file__).parent.parent / "vectors"
@@ -28,7 +28,7 @@ def granting(**egress: list[str]) -> CompiledPolicy:
 @pytest.mark.parametrize("case", DOMAINS["match"], ids=lambda case: f"{case['patterns']}-{case['host']}")
 def test_domain_grants(case):
     policy = granting(allowed_domains=case["patterns"])
-    assert decide(policy, to_name(canonical_name(case["host"]), 443)).allowed is case["match"]
+    assert policy.decide(to_name(canonical_name(case["host"]), 443)).allowed is case["match"]
     assert ask(policy, case["host"]).allowed is case["match"]
     assert ask(policy, f"https://{case['host']}/path").allowed is case["match"]
 
@@ -64,13 +64,13 @@ def test_cidr_grants(case):
     policy = granting(allowed_cidrs=case["allowed_cidrs"])
     address = ip_address(case["address"])
     for port in (1, 22, 443, 65535):
-        assert decide(policy, to_address(address, port)).allowed is case["granted"]
+        assert policy.decide(to_address(address, port)).allowed is case["granted"]
 
 
 @pytest.mark.parametrize(("name", "port", "granted"), HOST_PORTS["cases"])
 def test_grants_with_ports(name, port, granted):
     policy = granting(allowed_domains=HOST_PORTS["entries"])
-    assert decide(policy, to_name(name, port)).allowed is granted
+    assert policy.decide(to_name(name, port)).allowed is granted
 
 
 @pytest.mark.parametrize("text", IPV4["accept"])

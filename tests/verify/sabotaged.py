@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from belljar.backends.local import bubblewrap, launching
-from belljar.gateway import audit, http, sandbox, tcpflow
+from belljar.gateway import audit, http, tcpflow
 from belljar.gateway.dialing import Dialler
 from belljar.gateway.dnsanswering import Answering
 from belljar.gateway.observing import Observer
 from belljar.gateway.responses import ResponseReader
+from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.wildcards import WildcardBudget
 from belljar.linux.files import mounts
 from belljar.linux.namespaces import NetworkNamespace
@@ -24,7 +25,7 @@ from belljar.linux.nft import sealed
 from belljar.linux.programs import run
 from belljar.linux.routes import Routes
 from belljar.linux.seccomp import callfilter
-from belljar.policy import Action, AddressClass, Reason, Verdict
+from belljar.policy import Action, AddressClass, CompiledPolicy, Reason, Verdict
 from belljar.sandbox import arming
 from belljar.sandbox.spec import Bind
 from belljar.verify import localtrial
@@ -97,7 +98,9 @@ def host_network():
 
 
 def everything_granted():
-    replace(sandbox, "decide", lambda policy, flow: Verdict(Action.ALLOW, Reason.ALLOWED_BY_DEFAULT, "mode", flow))
+    replace(
+        CompiledPolicy, "decide", lambda policy, flow: Verdict(Action.ALLOW, Reason.ALLOWED_BY_DEFAULT, "mode", flow)
+    )
 
 
 def dns_forwarded():
@@ -166,7 +169,7 @@ def names_uncounted_when_asked():
 
 
 def names_uncounted_when_dialled():
-    replace(sandbox.SandboxState, "admits_name", lambda *_: True)
+    replace(SandboxState, "admits_name", lambda *_: True)
 
 
 def upgrade_passed_on():

@@ -60,8 +60,8 @@ def show(file: str, syntax: str, *, expand: bool) -> None:
     loaded = load_policy(file)
     shown_policy = loaded.document.policy
     if expand:
-        shown_policy = flatten(shown_policy, loaded.compiled.expansion)
-        for warning in loaded.compiled.expansion.warnings:
+        shown_policy = flatten(shown_policy, loaded.resolved.expansion)
+        for warning in loaded.resolved.expansion.warnings:
             click.echo(f"{loaded.name}: warning: {warning}", err=True)
     click.echo(render(shown_policy, Syntax(syntax)), nl=False)
 
@@ -79,7 +79,8 @@ def explain_(file: str, destinations: tuple[str, ...], *, as_json: bool) -> None
     Exit 0 if all are allowed, 1 if any is denied, 2 on error.
     """
     loaded = load_policy(file)
-    explanations = [explain(loaded.compiled, destination) for destination in destinations]
+    compiled = loaded.resolved.compile()
+    explanations = [explain(compiled, destination) for destination in destinations]
     if as_json:
         click.echo(json.dumps([_as_object(explanation) for explanation in explanations], indent=2))
     else:

@@ -11,13 +11,13 @@ import click
 from belljar.discovery import discover
 from belljar.errors import BelljarError
 from belljar.policy import (
-    CompiledPolicy,
     Document,
     InvalidPolicyError,
     Problem,
-    compile_policy,
+    ResolvedPolicy,
     guess_syntax,
     read_policy,
+    resolve,
 )
 
 STDIN = "-"
@@ -38,11 +38,11 @@ class PolicyFile:
 
     name: str
     document: Document
-    compiled: CompiledPolicy
+    resolved: ResolvedPolicy
 
     def warnings(self) -> list[str]:
         """Return what is odd about it, with places."""
-        found = (*self.document.warnings, *self.compiled.expansion.warnings)
+        found = (*self.document.warnings, *self.resolved.expansion.warnings)
         return [_located(self.name, self.document, problem, "warning") for problem in found]
 
 
@@ -71,16 +71,16 @@ def load_document(path: str) -> Document:
 
 
 def load_policy(path: str, exposed: Iterable[Path] = ()) -> PolicyFile:
-    """Read and compile a policy file, for this machine and for sandboxes that can write to what is exposed.
+    """Read a policy file, and find out what it means here, for sandboxes that can write to what is exposed.
 
     Raises UnreadableFileError or InvalidFileError.
     """
     document = load_document(path)
     try:
-        compiled = compile_policy(document.policy, discover=partial(discover, exposed=tuple(exposed)))
+        resolved = resolve(document.policy, discover=partial(discover, exposed=tuple(exposed)))
     except InvalidPolicyError as error:
         raise InvalidFileError(_listed(shown(path), document, error.problems)) from None
-    return PolicyFile(shown(path), document, compiled)
+    return PolicyFile(shown(path), document, resolved)
 
 
 def shown(path: str) -> str:

@@ -221,7 +221,7 @@ class _Run:
         policy = policy_of(self._policy_options(), self._exposed())
         for warning in policy.warnings:
             self._say(f"warning: {warning}")
-        if options["isolation"] == "perimeter" and policy.compiled.mode is Mode.ALLOW_ALL:
+        if options["isolation"] == "perimeter" and policy.compiled.allows_udp:
             self._say("warning: with --isolation perimeter there is no UDP but DNS, although the policy allows it")
         settings = read_settings(os.environ, resolver=options["resolver"])
         if unused := unused_proxy(os.environ, settings):

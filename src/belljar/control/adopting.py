@@ -162,14 +162,13 @@ async def _serve(plane: Plane, sandbox: Sandbox, listeners: Listeners) -> None:
     if sandbox.status is Status.DELETING:
         raise GoneError("it is being deleted")
     network = sandbox.network = sandbox.network.now()
-    compiled = await apart(network.compiled)
-    await apart(lambda: plane.workers.open(sandbox.id, compiled, listeners, until=network.until))
+    await apart(lambda: plane.workers.open(sandbox.id, network.resolved(), listeners, until=network.until))
 
 
 def _check_port(sandbox: Sandbox, port: int | None) -> None:
     if port is None:
         return
-    for ports in sandbox.network.base.policy.host_ports:
+    for ports in sandbox.network.base.host_ports:
         if ports.first <= port <= ports.last:
             raise ServedPortError(
                 f"the sandbox {sandbox.id} may reach port {port} of this machine (host_ports), so this server cannot "

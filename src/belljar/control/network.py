@@ -9,10 +9,18 @@ from typing import Any, Final
 from belljar.control.deadlines import Deadline
 from belljar.control.problems import Finding, ProblemError, invalid_policy, refusing
 from belljar.discovery import discover
-from belljar.gateway.workers.data import policy_from_data, policy_to_data
 from belljar.linux.hostaddresses import own_addresses
-from belljar.policy import Action, CompiledPolicy, InvalidPolicyError, Policy, Problem, compile_policy, policy_from
-from belljar.policy.compiled import compile_expanded
+from belljar.policy import (
+    Action,
+    CompiledPolicy,
+    InvalidPolicyError,
+    Mode,
+    Policy,
+    Problem,
+    ResolvedPolicy,
+    policy_from,
+    resolve,
+)
 from belljar.policy.entries import EntryError, read_cidr, read_domain
 from belljar.policy.model import Egress, Rule
 from belljar.policy.reading import Reading
@@ -28,7 +36,7 @@ _LATE_SECONDS: Final = 1.5
 class Prepared:
     """A document that holds on this machine, and what is odd about it."""
 
-    compiled: CompiledPolicy
+    resolved: ResolvedPolicy
     warnings: tuple[Problem, ...]
 
 
@@ -46,7 +54,7 @@ class Grant:
 class Network:
     """What a sandbox may reach, at one moment."""
 
-    base: CompiledPolicy
+    base: ResolvedPolicy
     """The policy as it was set."""
 
     revision: int
@@ -62,15 +70,13 @@ class Network:
         """When the gateway has to have been told of another, lest it lets nothing pass; None if that can last."""
         return min(grant.ends.due for grant in self.grants) + _LATE_SECONDS if self.grants else None
 
-    def compiled(self) -> CompiledPolicy:
+    def resolved(self) -> ResolvedPolicy:
         """Return what the gateway is told. Grants come after the policy's own rules: what these deny stays denied."""
-        rules = (*self.base.policy.rules, *(grant_rule(grant.allow) for grant in self.grants))
-        return compile_expanded(
-            replace(self.base.policy, rules=rules),
-            self.base.expansion,
-            generation=self.generation,
-            host_addresses=self.base.host_addresses,
-        )
+        return self.base.with_more((grant_rule(grant.allow) for grant in self.grants), self.generation)
+
+    def compiled(self) -> CompiledPolicy:
+        """Return what the gateway makes of that; with many entries it takes a while."""
+        return self.resolved().compile()
 
     def now(self) -> "Network":
         """Return it without grants that have ended while nobody was there to end them."""
@@ -79,13 +85,13 @@ class Network:
 
     def closed(self) -> "Network":
         """Return what is to follow if nobody knows what was: nothing may be reached."""
-        nothing = compile_policy(policy_from(Reading({"mode": "block-all"})).policy, host_addresses=own_addresses())
+        nothing = resolve(Policy(Mode.BLOCK_ALL), host_addresses=own_addresses())
         return Network(nothing, self.revision + 1, self.generation + 1)
 
     def to_data(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {
-            "policy": policy_to_data(self.base),
+            "policy": self.base.to_data(),
             "revision": self.revision,
             "generation": self.generation,
             "grants": [[grant.id, grant.allow, grant.seconds, grant.ends.at] for grant in self.grants],
@@ -99,7 +105,7 @@ class Network:
         )
         here = {"host_addresses": [str(address) for address in own_addresses()]}
         return cls(
-            policy_from_data(data["policy"] | here),
+            ResolvedPolicy.from_data(data["policy"] | here),
             data["revision"],
             data["generation"],
             tuple(grant for grant in grants if not grant.ends.is_over),
@@ -107,10 +113,10 @@ class Network:
 
 
 def prepare(reading: Reading, control_port: int | None, exposed: Iterable[Path] = (), within: str = "") -> Prepared:
-    """Read and compile a document; presets ask this machine, but not where sandboxes can write. Raises ProblemError."""
+    """Read and resolve a document; presets ask this machine, but not where sandboxes can write. Raises ProblemError."""
     try:
         document = policy_from(reading)
-        return _compile(document.policy, document.warnings, control_port, exposed, within)
+        return _resolve(document.policy, document.warnings, control_port, exposed, within)
     except InvalidPolicyError as error:
         raise invalid_policy(error, within) from None
 
@@ -122,7 +128,7 @@ def amend(base: Policy, change: dict[str, Any], control_port: int | None, expose
         removed = _fragment(base, change.get("remove", {}), "remove")
         policy = _with(_without(base, removed), added)
         warnings = policy_from(Reading(to_data(policy))).warnings
-        return _compile(policy, warnings, control_port, exposed, "add")
+        return _resolve(policy, warnings, control_port, exposed, "add")
     except InvalidPolicyError as error:
         raise invalid_policy(error) from None
 
@@ -137,7 +143,7 @@ def grant_rule(allow: str) -> Rule:
         raise refusing("invalid_policy", [Finding("allow", f'"{allow}" {error}')]) from None
 
 
-def _compile(
+def _resolve(
     policy: Policy, warnings: tuple[Problem, ...], control_port: int | None, exposed: Iterable[Path], within: str
 ) -> Prepared:
     for index, ports in enumerate(policy.host_ports):
@@ -149,8 +155,8 @@ def _compile(
                 field=place,
             )
     asking = partial(discover, exposed=tuple(exposed))
-    compiled = compile_policy(policy, discover=asking, host_addresses=own_addresses())
-    return Prepared(compiled, (*warnings, *compiled.expansion.warnings))
+    resolved = resolve(policy, discover=asking, host_addresses=own_addresses())
+    return Prepared(resolved, (*warnings, *resolved.expansion.warnings))
 
 
 def _fragment(base: Policy, fragment: dict[str, Any], within: str) -> Policy:

@@ -13,13 +13,12 @@ from belljar.control.previews import preview
 from belljar.control.problems import Finding, ProblemError, refusing
 from belljar.policy import Problem, explain
 from belljar.policy.explain import UnreadableDestinationError
-from belljar.policy.render import to_data
 
 
 async def get(call: Call) -> Response:
     """Tell the policy as it was set."""
     network = call.sandbox.network
-    return data_answer(to_data(network.base.policy), headers={"etag": etag(network)})
+    return data_answer(network.base.document, headers={"etag": etag(network)})
 
 
 async def put(call: Call) -> Response:
@@ -85,7 +84,7 @@ async def _preview(call: Call, prepared: Prepared, *, keep_grants: bool) -> Resp
     told = {
         "generation": sandbox.network.generation,
         "warnings": _warnings(prepared.warnings),
-        "policy": to_data(prepared.compiled.policy),
+        "policy": prepared.resolved.document,
     }
     return data_answer(told | found)
 
@@ -96,7 +95,7 @@ def _changed(change: Change) -> Response:
         "in_force": change.in_force,
         "flows_reset": change.flows_reset,
         "warnings": _warnings(change.warnings),
-        "policy": to_data(change.network.base.policy),
+        "policy": change.network.base.document,
     }
     return data_answer(told, headers={"etag": etag(change.network)})
 

@@ -34,7 +34,7 @@ from belljar.control.threads import apart
 from belljar.gateway.upstreamproxy import check_enforceable
 from belljar.gateway.workers.process import RefusedError
 from belljar.gateway.workers.supervisor import Acknowledgement
-from belljar.policy import CompiledPolicy, Problem, decide, to_name
+from belljar.policy import CompiledPolicy, Problem, to_name
 from belljar.policy.model import DomainPattern, Scope
 from belljar.policy.reading import Reading
 
@@ -69,9 +69,9 @@ class Networks:
 
     async def amended(self, sandbox: Sandbox, change: dict[str, Any]) -> Prepared:
         """Return what the policy of a sandbox would be with some entries more or less. Raises ProblemError."""
-        policy, port = sandbox.network.base.policy, self._plane.control_port
+        base, port = sandbox.network.base, self._plane.control_port
         exposed = self._exposed({})
-        return await apart(lambda: amend(policy, change, port, exposed))
+        return await apart(lambda: amend(base.policy(), change, port, exposed))
 
     async def replace(self, sandbox: Sandbox, prepared: Prepared, if_match: str | None) -> Change:
         """Put another policy in the place of that of a sandbox, and end what was granted on top of it."""
@@ -92,7 +92,8 @@ class Networks:
         async with sandbox.network_lock:
             grant = Grant(f"gr-{secrets.token_hex(4)}", allow, seconds, Deadline.after(seconds))
             network = replace(sandbox.network, grants=(*sandbox.network.grants, grant))
-            _check_effect(Network.compiled(network), allow, rule.domains)
+            if exact := [pattern for pattern in rule.domains if pattern.scope is Scope.EXACT]:
+                await apart(lambda: _check_effect(network.compiled(), allow, exact))
             change = await self._enforce(sandbox, network, unwritten=False)
         self._plane.deadline_set.set()
         self._plane.hub.tell(sandbox.id, GrantOpened(grant.id, allow, seconds))
@@ -111,7 +112,7 @@ class Networks:
                 return None
             left = tuple(grant for grant in sandbox.network.grants if grant not in ended)
             network = replace(sandbox.network, grants=left, generation=sandbox.network.generation + 1)
-            told = await self._put_in_force(sandbox, network, await apart(network.compiled))
+            told = await self._put_in_force(sandbox, network)
             sandbox.network = network
             failure = None
             try:
@@ -143,7 +144,7 @@ class Networks:
 
     async def _set(self, sandbox: Sandbox, prepared: Prepared, grants: tuple[Grant, ...]) -> Change:
         ended = [grant for grant in sandbox.network.grants if grant not in grants]
-        network = replace(sandbox.network, base=prepared.compiled, revision=sandbox.network.revision + 1, grants=grants)
+        network = replace(sandbox.network, base=prepared.resolved, revision=sandbox.network.revision + 1, grants=grants)
         change = await self._enforce(sandbox, network, unwritten=True)
         self._tell_closed(sandbox, ended, "replaced")
         return _written(replace(change, warnings=prepared.warnings))
@@ -152,8 +153,7 @@ class Networks:
         """Write a policy down, and put it in force; with `unwritten` also if it cannot be written down."""
         self._plane.find_alive(sandbox.id)
         before, network = sandbox.network, replace(network, generation=sandbox.network.generation + 1)
-        compiled = await apart(network.compiled)
-        check_enforceable(compiled, self._plane.settings)
+        check_enforceable(network.base, self._plane.settings)
         sandbox.network, failure = network, None
         try:
             try:
@@ -163,7 +163,7 @@ class Networks:
                     raise
                 self._plane.store.stale.add(sandbox.id)
                 failure = error
-            told = await self._put_in_force(sandbox, network, compiled)
+            told = await self._put_in_force(sandbox, network)
         except (StorageError, RefusedError):
             sandbox.network = before
             with suppress(StorageError):
@@ -171,12 +171,12 @@ class Networks:
             raise
         return Change(network, told.flows_cut, told.in_force, failure=failure)
 
-    async def _put_in_force(self, sandbox: Sandbox, network: Network, compiled: CompiledPolicy) -> Acknowledgement:
+    async def _put_in_force(self, sandbox: Sandbox, network: Network) -> Acknowledgement:
         if sandbox.status is Status.CLOSED:  # nobody serves it; this is what it begins with
             return Acknowledgement(network.generation, 0, in_force=False)
         workers = self._plane.workers
         try:
-            return await apart(lambda: workers.change_policy(sandbox.id, compiled, until=network.until))
+            return await apart(lambda: workers.change_policy(sandbox.id, network.resolved(), until=network.until))
         except KeyError:
             raise ProblemError("sandbox_not_ready", "the sandbox is being deleted, and reaches nothing") from None
 
@@ -216,12 +216,10 @@ def check_match(sandbox: Sandbox, if_match: str | None) -> None:
         )
 
 
-def _check_effect(compiled: CompiledPolicy, allow: str, patterns: tuple[DomainPattern, ...]) -> None:
+def _check_effect(compiled: CompiledPolicy, allow: str, patterns: Iterable[DomainPattern]) -> None:
     """Make sure that a grant of one name opens it; a rule of the policy may deny it all the same."""
     for pattern in patterns:
-        if pattern.scope is not Scope.EXACT:
-            continue
-        verdict = decide(compiled, to_name(pattern.name, pattern.port or 443))
+        verdict = compiled.decide(to_name(pattern.name, pattern.port or 443))
         if not verdict.allowed:
             raise ProblemError(
                 "grant_without_effect",

@@ -12,7 +12,7 @@ from belljar.control.plane import Plane
 from belljar.control.sandbox import Sandbox
 from belljar.control.store import Event
 from belljar.control.threads import apart
-from belljar.policy import CompiledPolicy, Flow, Protocol, decide, question
+from belljar.policy import CompiledPolicy, Flow, Protocol, question
 
 _RECENT: Final = 1000
 _TRIED: Final = ("flow.allowed", "flow.denied", "dns.answered", "dns.denied")
@@ -20,7 +20,7 @@ _TRIED: Final = ("flow.allowed", "flow.denied", "dns.answered", "dns.denied")
 
 async def preview(plane: Plane, sandbox: Sandbox, prepared: Prepared, *, keep_grants: bool) -> dict[str, Any]:
     """Return what would change. Nothing does."""
-    network = replace(sandbox.network, base=prepared.compiled)
+    network = replace(sandbox.network, base=prepared.resolved)
     if not keep_grants:
         network = replace(network, grants=())
     now, then = await asyncio.gather(
@@ -29,14 +29,14 @@ async def preview(plane: Plane, sandbox: Sandbox, prepared: Prepared, *, keep_gr
     live = [open_flow.flow for open_flow in await apart(lambda: plane.workers.flows(sandbox.id))]
     recent = [_flow(event) for event in await plane.store.latest(sandbox.id, _TRIED, _RECENT)]
     changes = list(_changes(now, then, dict.fromkeys((*live, *recent)), frozenset(live)))
-    return {"flows_reset": sum(not decide(then, flow).allowed for flow in live), "changes": changes}
+    return {"flows_reset": sum(not then.decide(flow).allowed for flow in live), "changes": changes}
 
 
 def _changes(
     now: CompiledPolicy, then: CompiledPolicy, flows: dict[Flow, None], live: frozenset[Flow]
 ) -> Iterator[dict[str, Any]]:
     for flow in flows:
-        before, after = decide(now, flow), decide(then, flow)
+        before, after = now.decide(flow), then.decide(flow)
         if before.allowed != after.allowed:
             yield {
                 "destination": str(flow),

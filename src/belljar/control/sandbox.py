@@ -129,7 +129,7 @@ class Sandbox:
             "expires_at": self.expires.at if self.expires else None,
             "hard_expires_at": self.hard_expires.at if self.hard_expires else None,
             "network": {
-                "mode": self.network.base.mode.value,
+                "mode": self.network.base.document["mode"],
                 "revision": self.network.revision,
                 "generation": self.network.generation,
                 "grants": len(self.network.grants),

@@ -64,12 +64,12 @@ class Sandboxes:
             backend=order.backend,
             asked=order.asked,
             labels=order.labels,
-            network=Network(order.prepared.compiled, revision=1, generation=1),
+            network=Network(order.prepared.resolved, revision=1, generation=1),
             request=order.request,
             ttl=order.ttl,
             hard_ttl=order.hard_ttl,
         )
-        check_enforceable(order.prepared.compiled, self._plane.settings)
+        check_enforceable(order.prepared.resolved, self._plane.settings)
         self._plane.sandboxes[sandbox.id] = sandbox
         async with sandbox.lock:
             try:
@@ -179,9 +179,8 @@ class Sandboxes:
         workers = self._plane.workers
         async with sandbox.network_lock:
             network = sandbox.network
-            compiled = await apart(network.compiled)
             with suppress(KeyError):  # nobody serves it
-                await apart(lambda: workers.change_policy(sandbox.id, compiled, until=until or network.until))
+                await apart(lambda: workers.change_policy(sandbox.id, network.resolved(), until=until or network.until))
 
     async def _make(self, sandbox: Sandbox, spec: SandboxSpec) -> None:
         backend, workers = self._plane.backends[sandbox.backend], self._plane.workers

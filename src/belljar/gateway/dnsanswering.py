@@ -28,7 +28,7 @@ from belljar.gateway.tokenbucket import TokenBucket
 from belljar.gateway.virtual import TTL, NoAddressLeftError
 from belljar.gateway.wildcards import WildcardBudget
 from belljar.names import Address
-from belljar.policy import AddressClass, Mode, Verdict, classify, question
+from belljar.policy import AddressClass, Verdict, classify, question
 from belljar.wire.dns.answer import Answer, ExtendedError, address_answer, no_data_answer, pointer_answer
 from belljar.wire.dns.format import InfoCode, Rcode, RecordType
 from belljar.wire.dns.question import Query
@@ -129,7 +129,7 @@ class Answering:
         if (virtual := self._sandbox.names.name_of(address)) is not None:
             self.answered(query, transport, "pointer")
             return pointer_answer(query, virtual, TTL)
-        if classify(address) is not AddressClass.PUBLIC or not self._is_open():
+        if classify(address) is not AddressClass.PUBLIC or not self._may_forward():
             self.answered(query, transport, "no_name")
             return Answer(query, Rcode.NXDOMAIN)
         return None
@@ -163,10 +163,10 @@ class Answering:
         return Answer(query, rcode, error=ExtendedError(InfoCode.PROHIBITED, f"{limit}: {text}"))
 
     def _is_forwarded(self, query: Query) -> bool:
-        return self._can_forward and self._is_open() and query.qtype not in _ANSWERED_HERE
+        return self._can_forward and self._may_forward() and query.qtype not in _ANSWERED_HERE
 
-    def _is_open(self) -> bool:
-        return self._sandbox.policy is not None and self._sandbox.policy.mode is Mode.ALLOW_ALL
+    def _may_forward(self) -> bool:
+        return self._sandbox.policy is not None and self._sandbox.policy.forwards_dns
 
 
 def _denial_code(query: Query) -> Rcode:

@@ -19,7 +19,7 @@ from belljar.gateway.turns import Owner
 from belljar.gateway.virtual import VirtualNames
 from belljar.gateway.wildcards import WildcardBudget
 from belljar.names import Host
-from belljar.policy import CompiledPolicy, Flow, Protocol, Verdict, decide, to_address
+from belljar.policy import CompiledPolicy, Flow, Protocol, Verdict, to_address, without_policy
 
 if TYPE_CHECKING:  # they are made for a sandbox, and know it
     from belljar.gateway.budget import Share
@@ -87,7 +87,8 @@ class SandboxState(Usage):
             self._verdicts.clear()
         verdict = self._verdicts.get(flow)
         if verdict is None:
-            verdict = self._verdicts[flow] = decide(self.policy, flow)
+            policy = self.policy
+            verdict = self._verdicts[flow] = policy.decide(flow) if policy is not None else without_policy(flow)
         return verdict
 
     def decide_new(self, flow: Flow) -> Verdict:

@@ -33,7 +33,7 @@ from belljar.gateway.settings import PROXY_RESOLVES, Settings
 from belljar.gateway.streams import Stream, connect
 from belljar.gateway.tunnel import ProxyError, TunnelDialogue, open_tunnel
 from belljar.names import Address, Host
-from belljar.policy import Action, CompiledPolicy, Flow, Mode
+from belljar.policy import CompiledPolicy, Flow, ResolvedPolicy
 from belljar.policy.addresses import unwrap
 from belljar.policy.reserved import HOST_NAMES
 
@@ -42,13 +42,9 @@ class UnenforceableError(BelljarError):
     """A policy asks for something that the gateway's settings leave to somebody else."""
 
 
-def check_enforceable(policy: CompiledPolicy, settings: Settings) -> None:
+def check_enforceable(policy: CompiledPolicy | ResolvedPolicy, settings: Settings) -> None:
     """Make sure that a policy can be kept with these settings. Raises UnenforceableError."""
-    if settings.proxy is None or not settings.proxy_resolves:
-        return
-    source = policy.policy
-    denies_ranges = policy.mode is Mode.ALLOW_ALL and source.egress.denied_cidrs
-    if denies_ranges or any(rule.action is Action.DENY and rule.cidrs for rule in source.rules):
+    if settings.proxy is not None and settings.proxy_resolves and policy.denies_ranges:
         raise UnenforceableError(
             "the policy denies ranges of addresses, and where a name leads is not known here while the upstream proxy "
             f"resolves names; deny domains instead, or do without {PROXY_RESOLVES}"

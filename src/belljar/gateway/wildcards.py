@@ -6,7 +6,7 @@ are granted one by one are not counted, and neither is anything where every name
 
 from collections import Counter
 
-from belljar.policy import CompiledPolicy, Mode, Verdict, decide, question
+from belljar.policy import CompiledPolicy, Verdict, question
 
 
 class WildcardBudget:
@@ -23,7 +23,7 @@ class WildcardBudget:
     def admits(self, policy: CompiledPolicy, verdict: Verdict) -> bool:
         """Tell whether a name that the policy allows may be used, and remember it."""
         name = verdict.flow.name
-        if policy.mode is Mode.ALLOW_ALL or name is None:
+        if name is None or not policy.counts_names:
             return True
         if policy is not self._policy:
             self._policy = policy
@@ -52,7 +52,7 @@ def _wildcard_zone(policy: CompiledPolicy, name: str, rule: str | None) -> str |
     """
     labels = name.split(".")
     for start in range(len(labels), 0, -1):
-        anything = decide(policy, question(".".join(["*", *labels[start:]])))
+        anything = policy.decide(question(".".join(["*", *labels[start:]])))
         if anything.allowed and anything.rule == rule:
             return ".".join(labels[start:])
     return None

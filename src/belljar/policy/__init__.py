@@ -1,12 +1,13 @@
 """Policy: what a document says, and what it means for a flow. Pure: no I/O, no clock.
 
-The way through: `read_policy` (text to Policy), `compile_policy` (Policy to CompiledPolicy), `decide`
-(CompiledPolicy and Flow to Verdict).
+The way through: `read_policy` (text to Policy), `resolve` (Policy to ResolvedPolicy, which can be written down and
+sent), its `compile` (to CompiledPolicy), whose `decide` says what becomes of a Flow (Verdict). `compile_policy` is the
+short way, for those who enforce what they have read.
 """
 
 from belljar.policy.addresses import AddressClass, classify
 from belljar.policy.compiled import CompiledPolicy, compile_policy
-from belljar.policy.decide import Verdict, decide
+from belljar.policy.decide import Verdict, without_policy
 from belljar.policy.explain import Explanation, explain, parse_destination
 from belljar.policy.flow import Flow, question, to_address, to_name
 from belljar.policy.model import Action, Mode, Policy, Protocol
@@ -14,6 +15,7 @@ from belljar.policy.parse import Document, policy_from, read_policy
 from belljar.policy.problems import InvalidPolicyError, Problem
 from belljar.policy.reasons import Reason
 from belljar.policy.render import render
+from belljar.policy.resolved import ResolvedPolicy, resolve
 from belljar.policy.syntax import Syntax, guess_syntax
 
 __all__ = [
@@ -29,11 +31,11 @@ __all__ = [
     "Problem",
     "Protocol",
     "Reason",
+    "ResolvedPolicy",
     "Syntax",
     "Verdict",
     "classify",
     "compile_policy",
-    "decide",
     "explain",
     "guess_syntax",
     "parse_destination",
@@ -41,6 +43,8 @@ __all__ = [
     "question",
     "read_policy",
     "render",
+    "resolve",
     "to_address",
     "to_name",
+    "without_policy",
 ]

@@ -45,15 +45,19 @@ def _idle_lists(policy: Policy) -> Iterator[Problem]:
 
 def _repeated_entries(policy: Policy) -> Iterator[Problem]:
     for key in type(policy.egress).__slots__:
+        entries = getattr(policy.egress, key)
+        if len(set(entries)) == len(entries):
+            continue
         first_at: dict[object, int] = {}
-        for index, entry in enumerate(getattr(policy.egress, key)):
+        for index, entry in enumerate(entries):
             if (first := first_at.setdefault(entry, index)) != index:
                 yield Problem(f"egress.{key}[{index}]", f'"{entry}" repeats entry {first}; delete one of them')
 
 
 def _domains_without_effect(where: str, patterns: Iterable[DomainPattern]) -> Iterator[Problem]:
+    exact = Scope.EXACT
     for index, pattern in enumerate(patterns):
-        if pattern.scope is not Scope.EXACT:
+        if pattern.scope is not exact:
             continue
         if pattern.name in HOST_NAMES:
             yield Problem(

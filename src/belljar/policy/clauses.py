@@ -70,18 +70,15 @@ def rule_everywhere(order: int, rule: Rule) -> Iterator[Clause]:
 
 def allowed_domains(policy: Policy, expansion: Expansion) -> Iterator[ByDomain]:
     """Yield the grants by name: of the list, and of the presets."""
-    last = len(policy.rules)
+    last, allow, reason = len(policy.rules), Action.ALLOW, Reason.ALLOWED_DOMAIN
     default = PortSet.of(policy.egress.allowed_ports or _WEB, bare=_TCP)
     for index, pattern in enumerate(policy.egress.allowed_domains):
         ports = PortSet.of(_own_port(pattern), bare=_TCP) if pattern.port else default
-        yield (
-            pattern,
-            Clause(last, Action.ALLOW, ports, Reason.ALLOWED_DOMAIN, "egress.allowed_domains", index),
-        )
+        yield pattern, Clause(last, allow, ports, reason, "egress.allowed_domains", index)
     for index, entries in enumerate(expansion.entries):
         for entry in entries:
             ports = PortSet.of(_own_port(entry.pattern), bare=_TCP)
-            yield entry.pattern, Clause(last, Action.ALLOW, ports, Reason.ALLOWED_DOMAIN, "presets", index)
+            yield entry.pattern, Clause(last, allow, ports, reason, "presets", index)
 
 
 def allowed_cidrs(policy: Policy) -> Iterator[ByCidr]:

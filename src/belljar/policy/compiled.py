@@ -10,13 +10,17 @@ the lowest order wins; if there is none, the mode decides.
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 from belljar.names import Address
 from belljar.policy import clauses
 from belljar.policy.addresses import unwrap
 from belljar.policy.clauses import ByCidr, ByDomain, Clause
+from belljar.policy.decide import Verdict, decide
+from belljar.policy.flow import Flow
 from belljar.policy.match import CidrIndex, DomainIndex, PortIndex, PortSet
 from belljar.policy.model import Action, Mode, Policy, Protocol
 from belljar.policy.presets import Discover, Expansion, expand, nothing_discovered
@@ -44,11 +48,40 @@ class CompiledPolicy:
     opened: CidrIndex[Clause]
     """The ranges that were granted by address, so that private addresses inside them are open."""
 
+    denies_ranges: bool
+    """Whether addresses are denied that names may lead to: whoever keeps the policy has to know where they lead."""
+
     host_addresses: frozenset[Address]
     """The addresses of the machine that the gateway runs on: never granted, whatever their class.
 
     As far as they were known by the time: those that come later, and whole ranges, are told by the flow (`Flow.own`).
     """
+
+    def decide(self, flow: Flow) -> Verdict:
+        """Decide a flow."""
+        return decide(self, flow)
+
+    # What those who keep it have to know of it as a whole. Nobody asks for its mode.
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the public internet can be reached, but for what is denied."""
+        return self.mode is Mode.ALLOW_ALL
+
+    @property
+    def allows_udp(self) -> bool:
+        """Whether there are datagrams to carry, besides questions for names."""
+        return self.is_open
+
+    @property
+    def forwards_dns(self) -> bool:
+        """Whether questions for other records than addresses are passed on, for names that are allowed."""
+        return self.is_open
+
+    @property
+    def counts_names(self) -> bool:
+        """Whether it is counted how many names are used under a wildcard."""
+        return not self.is_open
 
 
 def compile_policy(
@@ -59,46 +92,53 @@ def compile_policy(
     host_addresses: Iterable[Address] = (),
 ) -> CompiledPolicy:
     """Compile a policy. Raises InvalidPolicyError where a preset's hosts cannot be found out."""
-    return compile_expanded(
-        policy, expand(policy.presets, discover), generation=generation, host_addresses=host_addresses
-    )
+    expansion = expand(policy.presets, discover)
+    return compile_document(to_data(policy), policy, expansion, generation=generation, host_addresses=host_addresses)
 
 
-def compile_expanded(
-    policy: Policy, expansion: Expansion, *, generation: int, host_addresses: Iterable[Address]
+def compile_document(
+    document: Mapping[str, Any],
+    policy: Policy,
+    expansion: Expansion,
+    *,
+    generation: int,
+    host_addresses: Iterable[Address],
 ) -> CompiledPolicy:
-    """Compile a policy for which it has been found out already what its presets mean."""
-    domains: list[ByDomain] = []
+    """Compile a policy, which is also at hand in its normal form, and of which it is known what its presets mean."""
+    domains: list[Iterable[ByDomain]] = []
     cidrs: list[ByCidr] = []
     everywhere: list[Clause] = []
     for order, rule in enumerate(policy.rules):
-        domains += clauses.rule_domains(order, rule)
+        domains.append(clauses.rule_domains(order, rule))
         cidrs += clauses.rule_cidrs(order, rule)
         everywhere += clauses.rule_everywhere(order, rule)
     if policy.mode is Mode.BLOCK_ALL:
-        domains += clauses.allowed_domains(policy, expansion)
+        domains.append(clauses.allowed_domains(policy, expansion))
         cidrs += clauses.allowed_cidrs(policy)
     else:
-        domains += clauses.denied_domains(policy)
+        domains.append(clauses.denied_domains(policy))
         cidrs += clauses.denied_cidrs(policy)
         everywhere += clauses.denied_ports(policy)
     return CompiledPolicy(
         policy=policy,
         mode=policy.mode,
         generation=generation,
-        digest=_digest(policy, expansion),
+        digest=_digest(document, expansion),
         expansion=expansion,
-        domains=DomainIndex(domains),
+        domains=DomainIndex(chain.from_iterable(domains)),
         cidrs=CidrIndex(cidrs),
         everywhere=PortIndex((clause.ports, clause) for clause in everywhere),
         everywhere_by_name=next((clause for clause in everywhere if clause.fits(None, None)), None),
         host_ports=PortSet.of(policy.host_ports, bare=(Protocol.TCP,)),
         opened=CidrIndex((network, clause) for network, clause in cidrs if clause.action is Action.ALLOW),
+        denies_ranges=any(clause.action is Action.DENY for _, clause in cidrs),
         host_addresses=frozenset(unwrap(address) for address in host_addresses),
     )
 
 
-def _digest(policy: Policy, expansion: Expansion) -> str:
-    meaning = to_data(policy)
-    meaning["presets"] = [[str(entry.pattern) for entry in entries] for entries in expansion.entries]
+def _digest(document: Mapping[str, Any], expansion: Expansion) -> str:
+    meaning = {
+        **document,
+        "presets": [[str(entry.pattern) for entry in entries] for entries in expansion.entries],
+    }
     return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()

@@ -7,16 +7,18 @@ The order of the questions is the order of the code: what no policy can open com
 policy, then its mode, and at the end the guard on names and addresses that need an explicit opening.
 """
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from belljar.names import Address
 from belljar.policy.addresses import AddressClass, classify, unwrap
 from belljar.policy.clauses import Clause
-from belljar.policy.compiled import CompiledPolicy
 from belljar.policy.flow import Flow
 from belljar.policy.model import Action, Mode, Protocol
 from belljar.policy.reasons import SENTENCES, Reason
 from belljar.policy.reserved import HOST_NAMES, is_closed_name, is_never_name
+
+if TYPE_CHECKING:
+    from belljar.policy.compiled import CompiledPolicy
 
 
 class Verdict(NamedTuple):
@@ -42,15 +44,18 @@ class Verdict(NamedTuple):
         return SENTENCES[self.reason].format(flow=self.flow, rule=self.rule, culprit=self.culprit)
 
 
-def decide(policy: CompiledPolicy | None, flow: Flow) -> Verdict:
-    """Decide a flow. Without a policy, everything is denied."""
-    if policy is None:
-        return Verdict(Action.DENY, Reason.POLICY_MISSING, None, flow)
+def without_policy(flow: Flow) -> Verdict:
+    """Decide a flow for which there is no policy: everything is denied."""
+    return Verdict(Action.DENY, Reason.POLICY_MISSING, None, flow)
+
+
+def decide(policy: "CompiledPolicy", flow: Flow) -> Verdict:
+    """Decide a flow; `CompiledPolicy.decide` for everybody else."""
     classes = list(map(classify, flow.addresses))
     return _closed_to_all(policy, flow, classes) or _by_the_policy(policy, flow, classes)
 
 
-def _closed_to_all(policy: CompiledPolicy, flow: Flow, classes: list[AddressClass]) -> Verdict | None:
+def _closed_to_all(policy: "CompiledPolicy", flow: Flow, classes: list[AddressClass]) -> Verdict | None:
     """Deny what no entry of a policy can open."""
     name, claimed = flow.name, flow.claimed
     if name is None and not flow.addresses:
@@ -76,7 +81,7 @@ def _closed_to_all(policy: CompiledPolicy, flow: Flow, classes: list[AddressClas
     return None
 
 
-def _by_the_policy(policy: CompiledPolicy, flow: Flow, classes: list[AddressClass]) -> Verdict:
+def _by_the_policy(policy: "CompiledPolicy", flow: Flow, classes: list[AddressClass]) -> Verdict:
     winner, naming, near_miss = _first_clauses(policy, flow)
     if winner is not None and winner.action is Action.DENY:
         return Verdict(Action.DENY, winner.reason, f"{winner.place}[{winner.entry}]", flow)
@@ -96,7 +101,7 @@ def _by_the_policy(policy: CompiledPolicy, flow: Flow, classes: list[AddressClas
     return Verdict(Action.ALLOW, winner.reason, f"{winner.place}[{winner.entry}]", flow)
 
 
-def _first_clauses(policy: CompiledPolicy, flow: Flow) -> tuple[Clause | None, Clause | None, Clause | None]:
+def _first_clauses(policy: "CompiledPolicy", flow: Flow) -> tuple[Clause | None, Clause | None, Clause | None]:
     """Return the first clause that fits, the first that names the destination, a grant that fits another port."""
     winner = near_miss = None
     for clause in _clauses(policy, flow):
@@ -115,7 +120,7 @@ def _first_clauses(policy: CompiledPolicy, flow: Flow) -> tuple[Clause | None, C
     return winner, naming, near_miss
 
 
-def _clauses(policy: CompiledPolicy, flow: Flow) -> list[Clause]:
+def _clauses(policy: "CompiledPolicy", flow: Flow) -> list[Clause]:
     """Return the clauses that speak of a destination, whatever the port."""
     if flow.name is not None:
         found = policy.domains.covering(flow.name)
@@ -135,7 +140,7 @@ def _clauses(policy: CompiledPolicy, flow: Flow) -> list[Clause]:
     return found
 
 
-def _host_service(policy: CompiledPolicy, flow: Flow) -> Verdict:
+def _host_service(policy: "CompiledPolicy", flow: Flow) -> Verdict:
     if flow.port is None or flow.protocol is None:
         granted = bool(policy.host_ports.tcp)
     else:
@@ -152,7 +157,7 @@ def _not_granted(flow: Flow, near_miss: Clause | None) -> Verdict:
     return Verdict(Action.DENY, reason, "mode", flow)
 
 
-def _closed_private_address(policy: CompiledPolicy, flow: Flow, classes: list[AddressClass]) -> Address | None:
+def _closed_private_address(policy: "CompiledPolicy", flow: Flow, classes: list[AddressClass]) -> Address | None:
     if policy.policy.allow_private:
         return None
     for address, found in zip(flow.addresses, classes, strict=True):

@@ -10,7 +10,7 @@ from typing import Final
 
 from publicsuffixlist import PublicSuffixList
 
-from belljar.names import SpellingError, canonical_name, parse_address, parse_port
+from belljar.names import SpellingError, parse_address, parse_port, read_name
 from belljar.policy.addresses import unmapped
 from belljar.policy.model import DomainPattern, Network, PortRange, Protocol, Scope
 
@@ -23,6 +23,7 @@ _RULE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/-]{0,62}", re.ASCII)
 _RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?(?:/([a-z]+))?", re.ASCII)
 _PREFIX_LENGTH = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
 _PORT_FORMS: Final = 'write 443, "8000-8100" or "123/udp", with numbers from 1 to 65535'
+_EXACT: Final = Scope.EXACT  # which takes its time to look up, a hundred thousand times
 _suffixes: PublicSuffixList | None = None
 
 
@@ -33,13 +34,13 @@ def read_domain(entry: object, *, grants: bool) -> DomainPattern:
     """
     if not isinstance(entry, str):
         raise EntryError("is not text; write a domain name, in quotes")
-    scope, rest = _split_scope(entry)
+    scope, rest = _split_scope(entry) if entry.startswith(("*", ".")) else (_EXACT, entry)
     name, colon, port = rest.partition(":")
     try:
-        pattern = DomainPattern(canonical_name(name), scope, parse_port(port) if colon else None)
+        pattern = DomainPattern(read_name(name), scope, parse_port(port) if colon else None)
     except SpellingError as error:
         raise EntryError(_why_not_a_domain(entry, str(error), grants=grants)) from None
-    if grants and scope is not Scope.EXACT and _is_public_suffix(pattern.name):
+    if grants and scope is not _EXACT and _is_public_suffix(pattern.name):
         raise EntryError(
             f"would grant every site under {pattern.name}, a suffix under which anyone can register; "
             "name the hosts you mean, such as "

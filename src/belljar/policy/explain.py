@@ -7,7 +7,7 @@ from typing import Final
 from belljar.errors import BelljarError
 from belljar.names import Host, SpellingError, parse_address, parse_authority
 from belljar.policy.compiled import CompiledPolicy
-from belljar.policy.decide import Verdict, decide
+from belljar.policy.decide import Verdict, without_policy
 from belljar.policy.flow import Flow, to_address, to_name
 from belljar.policy.model import Protocol
 
@@ -46,7 +46,7 @@ class Explanation:
 def explain(policy: CompiledPolicy | None, destination: str) -> Explanation:
     """Decide a destination that a person wrote. Raises UnreadableDestinationError."""
     flow = parse_destination(destination)
-    return Explanation(destination, flow, decide(policy, flow))
+    return Explanation(destination, flow, policy.decide(flow) if policy is not None else without_policy(flow))
 
 
 def parse_destination(text: str) -> Flow:

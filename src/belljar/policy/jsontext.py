@@ -18,13 +18,18 @@ class _Repeating(dict[str, Any]):
 
 def read_json(text: str) -> Reading:
     """Return the data of a JSON text. Raises UnreadableError or json.JSONDecodeError."""
-    data = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
-    return Reading(data, twice=tuple((path, None) for path in _repeated_keys(data, "")))
+    repeating: list[_Repeating] = []
 
+    def mapping_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        mapping = dict(pairs)
+        if len(mapping) == len(pairs):
+            return mapping
+        repeating.append(_Repeating(pairs))
+        return repeating[-1]
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    mapping = dict(pairs)
-    return mapping if len(mapping) == len(pairs) else _Repeating(pairs)
+    data = json.loads(text, object_pairs_hook=mapping_of, parse_constant=_refuse_constant)
+    paths = _repeated_keys(data, "") if repeating else ()  # looking for them takes longer than all the rest
+    return Reading(data, twice=tuple((path, None) for path in paths))
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -23,11 +23,15 @@ class DomainIndex(Generic[V]):
     def __init__(self, entries: Iterable[tuple[DomainPattern, V]]) -> None:
         self._at: dict[str, list[V]] = {}
         self._below: dict[str, list[V]] = {}
-        for pattern, value in entries:
-            if pattern.scope is not Scope.BELOW:
-                self._at.setdefault(pattern.name, []).append(value)
-            if pattern.scope is not Scope.EXACT:
-                self._below.setdefault(pattern.name, []).append(value)
+        at, exact, below = self._at, Scope.EXACT, Scope.BELOW
+        for (name, scope, _), value in entries:
+            if scope is not below:
+                if name in at:
+                    at[name].append(value)
+                else:
+                    at[name] = [value]  # which takes less than an empty list that grows
+            if scope is not exact:
+                self._below.setdefault(name, []).append(value)
 
     def covering(self, name: str) -> list[V]:
         """Return the values of all patterns that cover a canonical name, the most specific first."""

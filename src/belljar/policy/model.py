@@ -7,7 +7,7 @@ again is `render`, what they mean is `decide`.
 from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 Network: TypeAlias = IPv4Network | IPv6Network
 
@@ -41,17 +41,20 @@ class Scope(StrEnum):
     WITHIN = "."
 
 
-@dataclass(frozen=True, slots=True)
-class DomainPattern:
-    """``x``, ``*.x`` (below x) or ``.x`` (x and below), each with an optional port of its own."""
+class DomainPattern(NamedTuple):
+    """``x``, ``*.x`` (below x) or ``.x`` (x and below), each with an optional port of its own.
+
+    (A named tuple, because a policy may have a hundred thousand of them.)
+    """
 
     name: str
     scope: Scope = Scope.EXACT
     port: int | None = None
 
     def __str__(self) -> str:
-        written = f"{self.scope.value}{self.name}"
-        return written if self.port is None else f"{written}:{self.port}"
+        if self.port is None:
+            return self.scope + self.name if self.scope else self.name
+        return f"{self.scope.value}{self.name}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)

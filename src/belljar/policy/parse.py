@@ -127,7 +127,8 @@ class _Reader:
     def rules(self, keys: Mapping[str, object]) -> tuple[Rule, ...]:
         taken: dict[str, str] = {}
         rules = []
-        for where, value in self.items("rules", keys):
+        for index, value in self.items("rules", keys):
+            where = f"rules[{index}]"
             rule = self.rule(where, value)
             rules.append(rule)
             if rule.name is not None and rule.name in taken:
@@ -229,8 +230,8 @@ class _Reader:
                 spelled[snake] = key
         return found
 
-    def items(self, where: str, keys: Mapping[str, Any]) -> Iterable[tuple[str, object]]:
-        """Yield the items of the list that the last part of `where` names, each with its own place."""
+    def items(self, where: str, keys: Mapping[str, Any]) -> Iterable[tuple[int, object]]:
+        """Yield the items of the list that the last part of `where` names, each with its number."""
         key = where.rpartition(".")[2]
         if key not in keys:
             return
@@ -238,15 +239,15 @@ class _Reader:
         if not isinstance(value, list):
             self.fail(where, f"is {_kind(value)}; write a list, such as [{'...' if value is None else _quote(value)}]")
             return
-        yield from ((f"{where}[{index}]", item) for index, item in enumerate(value))
+        yield from enumerate(value)
 
     def entries(self, where: str, keys: Mapping[str, Any], read: Callable[[object], T]) -> tuple[T, ...]:
         found = []
-        for place, item in self.items(where, keys):
+        for index, item in self.items(where, keys):
             try:
                 found.append(read(item))
             except EntryError as error:
-                self.fail(place, f"{_quote(item)} {error}")
+                self.fail(f"{where}[{index}]", f"{_quote(item)} {error}")
         return tuple(found)
 
 

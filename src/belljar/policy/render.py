@@ -35,7 +35,7 @@ def to_data(policy: Policy) -> dict[str, Any]:
     if egress := _egress(policy.egress):
         data["egress"] = egress
     if policy.rules:
-        data["rules"] = [_rule(rule) for rule in policy.rules]
+        data["rules"] = [rule_to_data(rule) for rule in policy.rules]
     if policy.presets:
         data["presets"] = [_preset(use) for use in policy.presets]
     if policy.host_ports:
@@ -57,7 +57,8 @@ def _egress(egress: Egress) -> dict[str, list[Any]]:
     return {key: entries for key, entries in lists.items() if entries}
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
+def rule_to_data(rule: Rule) -> dict[str, Any]:
+    """Return the plain data of a rule."""
     data: dict[str, Any] = {"name": rule.name, "action": rule.action.value}
     data["domains"] = [str(pattern) for pattern in rule.domains]
     data["cidrs"] = [str(network) for network in rule.cidrs]

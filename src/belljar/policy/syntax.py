@@ -79,13 +79,11 @@ def _within_bounds(reading: Reading) -> Reading:
     for _ in range(MAX_DEPTH + 1):
         if any(isinstance(value, int) and abs(value) >= 10**18 for value in level):
             raise UnreadableError(TOO_MANY_DIGITS)
-        level = [below for value in level for below in _below(value)]
+        level = [below for value in level if isinstance(value, (dict, list)) for below in _below(value)]
     if level:
         raise UnreadableError(TOO_DEEP)
     return reading
 
 
-def _below(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
+def _below(value: dict[Any, Any] | list[Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value

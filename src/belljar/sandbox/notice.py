@@ -3,7 +3,7 @@
 import json
 from typing import Any, Final
 
-from belljar.policy import CompiledPolicy, Mode
+from belljar.policy import CompiledPolicy
 from belljar.policy.render import flatten, to_data
 
 _ABOUT_NO_ISOLATION: Final = {
@@ -34,7 +34,7 @@ def _about(policy: CompiledPolicy) -> dict[str, Any]:
 
 def _summary(policy: CompiledPolicy) -> str:
     flat = flatten(policy.policy, policy.expansion)
-    if policy.mode is Mode.ALLOW_ALL:
+    if policy.is_open:
         return "This is a sandbox. The public internet can be reached, but for what the policy below denies."
     reachable = [str(pattern) for pattern in flat.egress.allowed_domains]
     reachable += [str(network) for network in flat.egress.allowed_cidrs]

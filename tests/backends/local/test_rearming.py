@@ -13,10 +13,10 @@ from belljar.gateway.settings import Settings
 from belljar.gateway.workers.supervisor import Workers
 from belljar.sandbox.spec import SandboxSpec
 from belljar.testing.conformance import run, shell, started
-from tests.gateway.serving import RESOLVER, policy
+from tests.gateway.serving import RESOLVER, resolved
 from tests.universe import Universe, addresses
 
-POLICY = policy("mode: block-all\negress: {allowed_domains: [plain.test]}")
+POLICY = resolved("mode: block-all\negress: {allowed_domains: [plain.test]}")
 FETCH = "curl -sS -o /dev/null -w '%{http_code}\\n' --max-time 10"
 
 

@@ -16,8 +16,7 @@ from belljar.backends.local.staging import Plan
 from belljar.backends.local.surroundings import remedy
 from belljar.errors import BelljarError
 from belljar.gateway.listeners import Listeners
-from belljar.linux.cgroups import limits
-from belljar.linux.cgroups.limits import JOINED, Group
+from belljar.linux.cgroups.limits import JOINED, Group, add
 from belljar.linux.descriptors import receive_sockets
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class Launched:
     def join(self, groups: Iterable[Path]) -> None:
         """Put the sandbox into control groups, before it is settled. Raises LaunchError."""
         try:
-            limits.add(groups, self._process)
+            add(groups, self._process)
         except OSError as error:
             self._not_joined(str(error))
 

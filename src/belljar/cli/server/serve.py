@@ -1,5 +1,6 @@
 """`belljar serve`: sandboxes by API."""
 
+import gc
 import os
 import socket
 import sys
@@ -11,6 +12,7 @@ from belljar.cli.server.state import state_option
 from belljar.errors import BelljarError, extra
 
 _MOST_WORKERS = 4
+_COLLECT_AFTER = 10_000  # new objects; a policy that is read is many, and none of them is garbage before it is done
 
 
 @click.command()
@@ -49,6 +51,7 @@ def serve(host: str, port: int, state: Path, expose: tuple[str, ...]) -> None:
     from belljar.gateway.settings import read_settings, unused_proxy  # noqa: PLC0415
 
     logging.basicConfig(format="belljar: %(message)s", level=logging.WARNING)
+    gc.set_threshold(_COLLECT_AFTER)
     settings = read_settings(os.environ)
     if unused := unused_proxy(os.environ, settings):
         click.echo(f"belljar: warning: {unused}", err=True)

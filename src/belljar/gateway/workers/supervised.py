@@ -7,10 +7,9 @@ from typing import Any, Final
 from belljar.errors import BelljarError
 from belljar.gateway.limits import Limits
 from belljar.gateway.listeners import Listeners
-from belljar.gateway.workers.data import policy_to_data
 from belljar.gateway.workers.namememory import NameMemory
 from belljar.gateway.workers.process import PATIENCE, WorkerProcess
-from belljar.policy import CompiledPolicy
+from belljar.policy import ResolvedPolicy
 
 _NUMBERS: Final = count(1)
 
@@ -19,7 +18,7 @@ _NUMBERS: Final = count(1)
 class Change:
     """A policy that a sandbox is to have; None leaves it nothing to reach."""
 
-    policy: CompiledPolicy | None
+    policy: ResolvedPolicy | None
     until: float | None = None
     """When it has to have been replaced, in seconds since the machine was started, sleep included."""
 
@@ -72,7 +71,7 @@ class SupervisedSandbox:
         data: dict[str, Any] = {
             "sandbox": self.id,
             "change": change.number,
-            "policy": policy_to_data(change.policy) if change.policy is not None else None,
+            "policy": change.policy.to_data() if change.policy is not None else None,
         }
         cut: int
         if self.holder is worker:

@@ -29,7 +29,7 @@ from belljar.gateway.workers.keeper import Keeper, Start
 from belljar.gateway.workers.namememory import NameMemory
 from belljar.gateway.workers.process import WorkerLostError, WorkerSilentError
 from belljar.gateway.workers.supervised import Change, SupervisedSandbox
-from belljar.policy import CompiledPolicy, Flow
+from belljar.policy import Flow, ResolvedPolicy
 
 _SHUT_DOWN: Final = "all of them have been shut down"
 _TICK_SECONDS: Final = 0.5
@@ -86,7 +86,7 @@ class Workers:
     def open(
         self,
         sandbox: str,
-        policy: CompiledPolicy | None,
+        policy: ResolvedPolicy | None,
         listeners: Listeners,
         limits: Limits | None = None,
         *,
@@ -104,7 +104,7 @@ class Workers:
             kept.names.close()
             raise
 
-    def change_policy(self, sandbox: str, policy: CompiledPolicy, *, until: float | None = None) -> Acknowledgement:
+    def change_policy(self, sandbox: str, policy: ResolvedPolicy, *, until: float | None = None) -> Acknowledgement:
         """Put a new policy in force within `keeper.BOUND`, or close the sandbox until it is: the old one has ended.
 
         `until` is when it has to have been replaced (`time.CLOCK_BOOTTIME`); if it has not, the sandbox is left nothing

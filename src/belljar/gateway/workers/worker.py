@@ -11,6 +11,7 @@ A worker that takes another's place is given all sandboxes first, and serves non
 could keep it from the others.
 """
 
+import gc
 import os
 import socket
 import sys
@@ -34,13 +35,15 @@ from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.upstreamproxy import check_enforceable
 from belljar.gateway.virtual import VirtualNames
 from belljar.gateway.workers.channel import Channel, Message
-from belljar.gateway.workers.data import flow_to_data, policy_from_data, settings_from_data
+from belljar.gateway.workers.data import flow_to_data, settings_from_data
 from belljar.gateway.workers.namememory import NameMemory
 from belljar.linux.descriptors import adopt
 from belljar.linux.processes import allow_most_descriptors, get_signal_when_parent_dies, keep_memory_private
-from belljar.policy import CompiledPolicy, question
+from belljar.policy import CompiledPolicy, ResolvedPolicy, question
 
 _THREADS: Final = 2  # so that a large policy does not keep a small one waiting
+_COLLECT_AFTER: Final = 10_000
+"""New objects. A large policy is many that stay, and a collector that comes often walks over them again and again."""
 
 
 class _SupersededError(BelljarError):
@@ -117,7 +120,7 @@ class Worker:
         return answer
 
     async def _compile(self, data: dict[str, Any]) -> CompiledPolicy:
-        compiled = self._compiling.submit(policy_from_data, data)
+        compiled = self._compiling.submit(lambda: ResolvedPolicy.from_data(data).compile())
 
         def arrange(wake: Callable[[], None]) -> Callable[[], None]:
             compiled.add_done_callback(lambda _: self._loop.call_from_thread(wake))
@@ -234,6 +237,7 @@ def main() -> None:
     get_signal_when_parent_dies(SIGKILL)  # even if we should be too busy to notice
     keep_memory_private()
     allow_most_descriptors()
+    gc.set_threshold(_COLLECT_AFTER)
     loop = Loop()
     conversation = loop.spawn(_converse(loop, Channel(loop, socket.socket(fileno=int(sys.argv[-1])))))
     conversation.when_done(loop.stop)

@@ -6,7 +6,7 @@ all that it could have meant.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -94,11 +94,11 @@ class EntryReader:
         if self._grants:
             self._check_grant(pattern, scope)
             if scope is not pattern.scope:
-                kept = f'kept as "{replace(pattern, scope=Scope.WITHIN)}"'
+                kept = f'kept as "{pattern._replace(scope=Scope.WITHIN)}"'
                 self._findings.note(place, f'"{pattern}" covers {pattern.name} itself there, and was {kept}')
         else:
             pattern = self._broad(place, pattern, scope)
-        return replace(pattern, scope=Scope.WITHIN if scope is None else scope)
+        return pattern._replace(scope=Scope.WITHIN if scope is None else scope)
 
     def _check_grant(self, pattern: DomainPattern, scope: Scope | None) -> None:
         if scope is None:
@@ -114,7 +114,7 @@ class EntryReader:
     def _broad(self, place: Place, pattern: DomainPattern, scope: Scope | None) -> DomainPattern:
         if pattern.port and not self._dialect.ports:
             self._findings.note(place, f'"{pattern}" is denied on every port')
-            pattern = replace(pattern, port=None)
+            pattern = pattern._replace(port=None)
         if scope is Scope.EXACT and not self._told_of_names_below:
             self._told_of_names_below = True
             self._findings.note(place, f'"{pattern}" is denied with all names below it, as names in a denial are here')
