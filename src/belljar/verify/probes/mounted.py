@@ -82,11 +82,16 @@ def written(_: Mark) -> Finding:
     return Finding(holds=True, evidence=f"written to: {', '.join(made)}")
 
 
+def _holds_files(place: Path) -> bool:
+    """Tell whether something can be kept there, as it cannot in a device."""
+    return os.access(place, os.W_OK) and (place.is_dir() or place.is_file())
+
+
 @inside(71, "memory", "files in memory, as large and as many as can be")
 def memory(mark: Mark) -> Finding:
     """Add up what the kernel says there can be: all of it at once would take the machine's memory."""
     in_memory = (mount for mount in mounted() if mount.kind == "tmpfs" and mount.is_writable)
-    places = [mount for mount in in_memory if os.access(mount.place, os.W_OK)]
+    places = [mount for mount in in_memory if _holds_files(mount.place)]
     sizes = {mount.device: os.statvfs(mount.place) for mount in places}  # one file system may be seen twice
     boundless = [device for device, size in sizes.items() if not size.f_blocks or not size.f_files]
     found = {
