@@ -11,9 +11,9 @@ from math import inf
 from statistics import median, quantiles
 from typing import NamedTuple, Self
 
-from belljar.gateway.hostfiles import Server
 from belljar.gateway.limits import Limits
 from belljar.gateway.settings import Settings
+from belljar.gateway.upstream.hostfiles import Server
 from belljar.gateway.workers.supervisor import Workers
 from belljar.policy import ResolvedPolicy, Syntax, read_policy, resolve
 from bench.arena import Arena, System

@@ -13,16 +13,16 @@ import sys
 from ipaddress import ip_address
 from pathlib import Path
 
-from belljar.gateway.audit import AuditLog, open_log
+from belljar.gateway.audit.log import AuditLog, open_log
+from belljar.gateway.audit.metrics import Metrics
+from belljar.gateway.audit.observing import Observer
 from belljar.gateway.gateway import Gateway
-from belljar.gateway.hostfiles import Server
+from belljar.gateway.io.loop import Loop
 from belljar.gateway.limits import Limits
 from belljar.gateway.listeners import Listeners
-from belljar.gateway.loop import Loop
-from belljar.gateway.metrics import Metrics
-from belljar.gateway.observing import Observer
-from belljar.gateway.resolver import Resolver
 from belljar.gateway.sandbox import SandboxState
+from belljar.gateway.upstream.hostfiles import Server
+from belljar.gateway.upstream.resolver import Resolver
 from belljar.linux.descriptors import receive_sockets
 from belljar.policy import CompiledPolicy, Syntax, compile_policy, read_policy
 from bench.origin import ANSWER, IDLE, STREAM

@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Callable
 
-from belljar.gateway.responses import ResponseReader
+from belljar.gateway.tcp.responses import ResponseReader
 from belljar.wire.dns.framing import DnsFrames
 from belljar.wire.dns.question import parse_query
 from belljar.wire.dns.response import build_query, read_response

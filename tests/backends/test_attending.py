@@ -6,7 +6,7 @@ import subprocess
 import time
 
 from belljar.backends.attending import EXIT_TIMEOUT, Attendant
-from belljar.gateway.loop import Loop
+from belljar.gateway.io.loop import Loop
 
 HANGS = 20.0
 

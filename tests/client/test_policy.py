@@ -4,8 +4,8 @@ import pytest
 
 from belljar.client import BugError, Egress, NetworkPolicy, Rule
 from belljar.policy import policy_from
-from belljar.policy.reading import Reading
-from belljar.policy.render import to_data
+from belljar.policy.language.reading import Reading
+from belljar.policy.language.render import to_data
 
 EVERYTHING = {
     "mode": "block-all",

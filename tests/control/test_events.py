@@ -7,7 +7,7 @@ from belljar.control import hub
 from belljar.control.database import Database
 from belljar.control.stale import StaleRows
 from belljar.control.store import KEPT_EVENTS, Store, Told
-from belljar.gateway.events import COMMON_FIELDS
+from belljar.gateway.audit.events import COMMON_FIELDS
 from tests.control.servers import Event, Server, problem
 
 

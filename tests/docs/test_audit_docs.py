@@ -6,8 +6,7 @@ from typing import get_args
 
 import pytest
 
-from belljar.gateway.audit import QUEUE_LINES
-from belljar.gateway.events import (
+from belljar.gateway.audit.events import (
     COMMON_FIELDS,
     EVENTS,
     VERSION,
@@ -17,8 +16,9 @@ from belljar.gateway.events import (
     Limit,
     LossCause,
 )
-from belljar.gateway.metrics import METRICS
-from belljar.gateway.observing import KEPT_DENIALS
+from belljar.gateway.audit.log import QUEUE_LINES
+from belljar.gateway.audit.metrics import METRICS
+from belljar.gateway.audit.observing import KEPT_DENIALS
 from tests.docs.test_docs import DOCS, first_column, section
 
 PAGE = "audit.md"

@@ -7,7 +7,7 @@ import click
 import pytest
 
 from belljar.cli.main import cli
-from belljar.policy.parse import DOCUMENT_KEYS, EGRESS_KEYS, RULE_KEYS
+from belljar.policy.language.parse import DOCUMENT_KEYS, EGRESS_KEYS, RULE_KEYS
 from belljar.policy.presets import PRESETS
 from belljar.policy.reasons import SENTENCES, Reason
 from belljar.wire.outcome import Fault

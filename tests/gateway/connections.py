@@ -5,8 +5,8 @@ import socket
 import struct
 from collections.abc import Iterator
 
-from belljar.gateway.loop import Loop
-from belljar.gateway.streams import Stream
+from belljar.gateway.io.loop import Loop
+from belljar.gateway.io.streams import Stream
 
 
 def tcp_pair() -> tuple[socket.socket, socket.socket]:

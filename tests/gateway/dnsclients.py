@@ -12,14 +12,14 @@ import dns.message
 import dns.rcode
 import dns.rdatatype
 
-from belljar.gateway.audit import AuditLog
-from belljar.gateway.dnsservice import DnsService, Forward
+from belljar.gateway.audit.log import AuditLog
+from belljar.gateway.audit.metrics import Metrics
+from belljar.gateway.audit.observing import Observer
+from belljar.gateway.dns.service import DnsService, Forward
+from belljar.gateway.dns.wildcards import WildcardBudget
+from belljar.gateway.io.turns import Owner
 from belljar.gateway.limits import Limits
-from belljar.gateway.metrics import Metrics
-from belljar.gateway.observing import Observer
 from belljar.gateway.sandbox import SandboxState
-from belljar.gateway.turns import Owner
-from belljar.gateway.wildcards import WildcardBudget
 from belljar.policy import CompiledPolicy
 from tests.gateway.driving import Driver
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from belljar.gateway.loop import Loop, Task
+from belljar.gateway.io.loop import Loop, Task
 
 HANGS = 10.0
 """Real seconds after which a test that waits for something to happen has failed."""

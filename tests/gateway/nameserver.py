@@ -11,9 +11,9 @@ import dns.message
 import dns.rcode
 import dns.rrset
 
-from belljar.gateway.hostfiles import Server
-from belljar.gateway.loop import Loop
-from belljar.gateway.streams import Stream
+from belljar.gateway.io.loop import Loop
+from belljar.gateway.io.streams import Stream
+from belljar.gateway.upstream.hostfiles import Server
 from belljar.names import parse_address
 from belljar.wire.dns.framing import frame
 

@@ -9,16 +9,16 @@ from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar
 
-from belljar.gateway.audit import AuditLog
+from belljar.gateway.audit.log import AuditLog
+from belljar.gateway.audit.metrics import Metrics
+from belljar.gateway.audit.observing import Observer
 from belljar.gateway.gateway import Gateway
-from belljar.gateway.hostfiles import Server
+from belljar.gateway.io.loop import Loop
 from belljar.gateway.limits import Limits
-from belljar.gateway.loop import Loop
-from belljar.gateway.metrics import Metrics
-from belljar.gateway.observing import Observer
-from belljar.gateway.resolver import Resolver
 from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.settings import DEFAULTS, Settings
+from belljar.gateway.upstream.hostfiles import Server
+from belljar.gateway.upstream.resolver import Resolver
 from belljar.policy import CompiledPolicy, ResolvedPolicy, Syntax, read_policy, resolve
 from tests.universe import Universe, addresses
 from tests.universe.sandboxes import Sandbox

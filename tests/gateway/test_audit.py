@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.gateway.audit import AuditLog, keep_flushed, open_log
-from belljar.gateway.events import (
+from belljar.gateway.audit.events import (
     AuditLost,
     DnsAnswered,
     DnsRefused,
@@ -26,6 +25,7 @@ from belljar.gateway.events import (
     PolicyChanged,
     SandboxClosed,
 )
+from belljar.gateway.audit.log import AuditLog, keep_flushed, open_log
 from tests.gateway.driving import Driver
 
 EVENT = LimitReached("connections", 1)

@@ -14,9 +14,9 @@ import dns.rdatatype
 import dns.rrset
 import pytest
 
-from belljar.gateway.dnsforwarding import MAX_NEGATIVE_SECONDS, forward
-from belljar.gateway.dnsservice import MAX_FORWARDS, DnsService
-from belljar.gateway.resolver import PATIENCE, Resolver
+from belljar.gateway.dns.forwarding import MAX_NEGATIVE_SECONDS, forward
+from belljar.gateway.dns.service import MAX_FORWARDS, DnsService
+from belljar.gateway.upstream.resolver import PATIENCE, Resolver
 from tests.gateway.dnsclients import ALLOW_ALL, BLOCK_ALL, Service, error, framed
 from tests.gateway.driving import nothing_left_behind
 from tests.gateway.nameserver import Asked, NameServer, Zone, answer, silence, soa, truncated

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from belljar.gateway.dnsservice import FORWARD_SECONDS, IDLE_SECONDS, MAX_CONNECTIONS, MAX_FORWARDS, Forward
-from belljar.gateway.loop import Loop
-from belljar.gateway.turns import SLICE
-from belljar.gateway.virtual import TTL, VirtualNames, is_virtual
+from belljar.gateway.dns.service import FORWARD_SECONDS, IDLE_SECONDS, MAX_CONNECTIONS, MAX_FORWARDS, Forward
+from belljar.gateway.dns.virtual import TTL, VirtualNames, is_virtual
+from belljar.gateway.io.loop import Loop
+from belljar.gateway.io.turns import SLICE
 from belljar.wire.dns.answer import Answer
 from belljar.wire.dns.format import Rcode
 from belljar.wire.dns.question import Query

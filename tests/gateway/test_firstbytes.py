@@ -2,7 +2,7 @@
 
 import pytest
 
-from belljar.gateway.firstbytes import FirstBytesReader, HttpClient, OtherClient
+from belljar.gateway.tcp.firstbytes import FirstBytesReader, HttpClient, OtherClient
 from belljar.wire.outcome import Fault, Refuse
 
 

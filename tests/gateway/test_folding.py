@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from belljar.gateway.audit import AuditLog, open_log
-from belljar.gateway.events import DnsAnswered, FlowAllowed, FlowClosed, FlowDenied, SandboxClosed
-from belljar.gateway.folding import INTERVAL, LINES_AT_ONCE
+from belljar.gateway.audit.events import DnsAnswered, FlowAllowed, FlowClosed, FlowDenied, SandboxClosed
+from belljar.gateway.audit.folding import INTERVAL, LINES_AT_ONCE
+from belljar.gateway.audit.log import AuditLog, open_log
 
 WHERE = ("tcp", "api.example.org", ("192.0.2.1",), 443)
 ALLOWED = FlowAllowed(*WHERE, None, "allowed_domain", "egress.allowed_domains[0]")

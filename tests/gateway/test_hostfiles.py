@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.gateway.hostfiles import Hosts, Server, WatchedFile, nameservers, parse_server
+from belljar.gateway.upstream.hostfiles import Hosts, Server, WatchedFile, nameservers, parse_server
 from belljar.names import SpellingError
 
 SERVERS = {

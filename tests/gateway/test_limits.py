@@ -9,7 +9,7 @@ from threading import Thread
 import dns.rcode
 import pytest
 
-from belljar.gateway import transparent
+from belljar.gateway.tcp import transparent
 from tests.gateway.connections import reset
 from tests.gateway.serving import eventually
 from tests.universe import Sandbox, Universe, addresses
@@ -307,7 +307,7 @@ class TestMisfortunes:
 
         with serving.sandbox(POLICY) as (sandbox, jar):
             with monkeypatch.context() as patch:
-                patch.setattr("belljar.gateway.tcpflow.claimed_by", broken)
+                patch.setattr("belljar.gateway.tcp.flow.claimed_by", broken)
                 with sandbox.connect("plain.test", addresses.ECHO) as unlucky:
                     unlucky.sendall(b"hello\n")
                     assert is_reset(unlucky)
@@ -318,7 +318,7 @@ class TestMisfortunes:
     def test_a_bug_in_the_answer_to_a_question(self, serving, other, universe, monkeypatch):
         with serving.sandbox(POLICY) as (sandbox, jar):
             with monkeypatch.context() as patch:
-                patch.setattr("belljar.gateway.dnsservice.parse_query", lambda _: 1 // 0)
+                patch.setattr("belljar.gateway.dns.service.parse_query", lambda _: 1 // 0)
                 with sandbox.make_socket(kind=socket.SOCK_DGRAM) as client:
                     client.sendto(b"anything", ("127.0.0.1", addresses.DNS))
                 eventually(lambda: serving.count(jar, "belljar_bugs_total") == 1)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from belljar.errors import BelljarError
-from belljar.gateway import upstreamproxy
-from belljar.gateway.racing import HEAD_START, connect_any
 from belljar.gateway.settings import read_settings
-from belljar.gateway.tunnel import open_tunnel
+from belljar.gateway.upstream import proxy
+from belljar.gateway.upstream.racing import HEAD_START, connect_any
+from belljar.gateway.upstream.tunnel import open_tunnel
 from belljar.linux.programs import run
 from belljar.policy import to_name
 from tests.gateway.serving import Serving, eventually, policy
@@ -355,8 +355,8 @@ class TestWaiting:
         def change() -> None:
             assert serving.gateway.change_policy(jar.id, policy(AFTER, generation=2)) == 100
 
-        monkeypatch.setattr(upstreamproxy, "connect_any", connect_and_tell)
-        monkeypatch.setattr(upstreamproxy, "open_tunnel", ask_and_tell)
+        monkeypatch.setattr(proxy, "connect_any", connect_and_tell)
+        monkeypatch.setattr(proxy, "open_tunnel", ask_and_tell)
         with ExitStack() as stack:
             serving = stack.enter_context(closing(Serving(universe, settings)))
             sandbox, jar = stack.enter_context(serving.sandbox(BEFORE))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from belljar.gateway.loop import Cancelled, Loop
-from belljar.gateway.streams import Stream
-from belljar.gateway.turns import Owner
+from belljar.gateway.io.loop import Cancelled, Loop
+from belljar.gateway.io.streams import Stream
+from belljar.gateway.io.turns import Owner
 from tests.gateway.connections import connected
 from tests.gateway.driving import open_descriptors
 

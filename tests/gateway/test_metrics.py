@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from belljar.gateway.metrics import (
+from belljar.gateway.audit.metrics import (
     BUCKETS,
     DNS_QUERIES,
     FLOWS_CUT,

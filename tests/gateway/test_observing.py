@@ -8,10 +8,10 @@ from typing import Any, get_args
 
 import pytest
 
-from belljar.gateway.audit import AuditLog
-from belljar.gateway.events import COMMON_FIELDS, EVENTS, DnsResult, Ending, Limit, LossCause
-from belljar.gateway.metrics import FLOWS_LIVE, METRICS, Metrics
-from belljar.gateway.observing import KEPT_DENIALS, Denial, Observer
+from belljar.gateway.audit.events import COMMON_FIELDS, EVENTS, DnsResult, Ending, Limit, LossCause
+from belljar.gateway.audit.log import AuditLog
+from belljar.gateway.audit.metrics import FLOWS_LIVE, METRICS, Metrics
+from belljar.gateway.audit.observing import KEPT_DENIALS, Denial, Observer
 from belljar.policy import Protocol, Reason, question, to_address, to_name
 from tests.gateway.driving import Clock
 from tests.gateway.test_metrics import read_exposition

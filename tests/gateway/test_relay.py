@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from belljar.gateway.budget import Budget, Buffers, Share
-from belljar.gateway.pipes import PIPE_BYTES, SMALL_PIPE_BYTES, NoPipeError, Pipes
-from belljar.gateway.relay import Relay
-from belljar.gateway.streams import Stream
+from belljar.gateway.io.budget import Budget, Buffers, Share
+from belljar.gateway.io.pipes import PIPE_BYTES, SMALL_PIPE_BYTES, NoPipeError, Pipes
+from belljar.gateway.io.relay import Relay
+from belljar.gateway.io.streams import Stream
 from tests.gateway.connections import fill, receive, reset, send, tcp_pair
 from tests.gateway.driving import Driver, nothing_left_behind
 from tests.universe.clients import received

@@ -6,11 +6,11 @@ from ipaddress import ip_address
 import dns.rcode
 import pytest
 
-from belljar.gateway import resolver as module
-from belljar.gateway.dnsclient import NoAnswerError
-from belljar.gateway.hostfiles import Server
-from belljar.gateway.loop import Cancelled
-from belljar.gateway.resolver import MAX_ADDRESSES, NameNotFoundError, Resolved, Resolver, ResolverDownError
+from belljar.gateway.dns.client import NoAnswerError
+from belljar.gateway.io.loop import Cancelled
+from belljar.gateway.upstream import resolver as module
+from belljar.gateway.upstream.hostfiles import Server
+from belljar.gateway.upstream.resolver import MAX_ADDRESSES, NameNotFoundError, Resolved, Resolver, ResolverDownError
 from belljar.wire.dns.framing import frame
 from belljar.wire.dns.response import Resolution
 from tests.gateway.driving import Driver, nothing_left_behind

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.gateway.responses import MAX_HEAD, MAX_INTERIM, ResponseReader
+from belljar.gateway.tcp.responses import MAX_HEAD, MAX_INTERIM, ResponseReader
 from belljar.wire.http.head import RequestHead
 from belljar.wire.http.response import MAX_CHUNK_LINE, MAX_TRAILERS
 from belljar.wire.http.responsehead import MAX_LINES

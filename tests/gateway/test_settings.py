@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from belljar.errors import BelljarError
-from belljar.gateway.hostfiles import Server
-from belljar.gateway.proxyurl import UpstreamProxy, parse_proxy
 from belljar.gateway.settings import DEFAULTS, Exceptions, SettingError, read_settings, unused_proxy
+from belljar.gateway.upstream.hostfiles import Server
+from belljar.gateway.upstream.proxyurl import UpstreamProxy, parse_proxy
 from belljar.names import SpellingError
 
 

@@ -1,8 +1,8 @@
 import pytest
 
-from belljar.gateway.loop import Cancelled, Loop, Task
-from belljar.gateway.sharing import Shared
-from belljar.gateway.turns import SLICE, Owner
+from belljar.gateway.io.loop import Cancelled, Loop, Task
+from belljar.gateway.io.sharing import Shared
+from belljar.gateway.io.turns import SLICE, Owner
 from tests.gateway.driving import Driver
 
 

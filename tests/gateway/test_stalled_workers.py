@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from dns.exception import DNSException
 
-from belljar.gateway.audit import open_log
+from belljar.gateway.audit.log import open_log
 from belljar.gateway.workers import keeper
 from belljar.gateway.workers.process import WorkerSilentError
 from tests.gateway.driving import HANGS

@@ -7,8 +7,8 @@ from ipaddress import ip_address
 
 import pytest
 
-from belljar.gateway.loop import Cancelled
-from belljar.gateway.streams import connect
+from belljar.gateway.io.loop import Cancelled
+from belljar.gateway.io.streams import connect
 from tests.gateway.connections import connected, receive, reset
 
 LOCALHOST = ip_address("127.0.0.1")

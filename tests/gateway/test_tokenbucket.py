@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.gateway.tokenbucket import TokenBucket
+from belljar.gateway.io.tokenbucket import TokenBucket
 
 
 def test_it_starts_full_and_refills_with_time():

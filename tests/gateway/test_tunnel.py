@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.gateway.streams import Stream
-from belljar.gateway.tunnel import MAX_HEAD, ProxyError, TunnelDialogue, UnreachableByProxyError, open_tunnel
+from belljar.gateway.io.streams import Stream
+from belljar.gateway.upstream.tunnel import MAX_HEAD, ProxyError, TunnelDialogue, UnreachableByProxyError, open_tunnel
 from tests.gateway.driving import Driver, nothing_left_behind
 
 HELLO = b"SSH-2.0-first words\r\n"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from belljar.gateway.loop import Cancelled
-from belljar.gateway.sharing import Shared
-from belljar.gateway.turns import SLICE, Owner
+from belljar.gateway.io.loop import Cancelled
+from belljar.gateway.io.sharing import Shared
+from belljar.gateway.io.turns import SLICE, Owner
 from tests.gateway.connections import connected
 from tests.gateway.driving import Driver
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from belljar.gateway.audit import AuditLog
-from belljar.gateway.proxyurl import parse_proxy
+from belljar.gateway.audit.log import AuditLog
 from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.settings import Exceptions, Settings
-from belljar.gateway.udpflow import ANSWERED_SECONDS, UNANSWERED_SECONDS
+from belljar.gateway.udp.flow import ANSWERED_SECONDS, UNANSWERED_SECONDS
+from belljar.gateway.upstream.proxyurl import parse_proxy
 from belljar.linux.nft import sealed
 from belljar.linux.programs import run
 from belljar.linux.transparent import make_transparent

@@ -13,11 +13,11 @@ from urllib.parse import quote
 
 import pytest
 
-from belljar.gateway.audit import AuditLog, open_log
-from belljar.gateway.proxyurl import UpstreamProxy
-from belljar.gateway.resolver import Resolver
+from belljar.gateway.audit.log import AuditLog, open_log
 from belljar.gateway.settings import Settings, read_settings
-from belljar.gateway.upstreamproxy import UnenforceableError, Upstream
+from belljar.gateway.upstream.proxy import UnenforceableError, Upstream
+from belljar.gateway.upstream.proxyurl import UpstreamProxy
+from belljar.gateway.upstream.resolver import Resolver
 from belljar.linux.programs import run
 from belljar.policy import to_name
 from tests.gateway.driving import Driver, nothing_left_behind

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.gateway.virtual import (
+from belljar.gateway.dns.virtual import (
     IPV4_POOL,
     IPV6_POOL,
     TTL,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from belljar.gateway.wildcards import WildcardBudget
+from belljar.gateway.dns.wildcards import WildcardBudget
 from belljar.policy import CompiledPolicy, question
 from tests.policy.documents import compiled
 

@@ -18,10 +18,10 @@ from threading import Event
 
 import pytest
 
-from belljar.gateway.audit import open_log
+from belljar.gateway.audit.log import open_log
 from belljar.gateway.limits import Limits
-from belljar.gateway.proxyurl import UpstreamProxy
 from belljar.gateway.settings import Exceptions, Settings
+from belljar.gateway.upstream.proxyurl import UpstreamProxy
 from belljar.gateway.workers import keeper
 from belljar.gateway.workers.process import RefusedError, WorkerLostError
 from belljar.gateway.workers.supervisor import Acknowledgement, Workers

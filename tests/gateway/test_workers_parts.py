@@ -7,11 +7,11 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from belljar.gateway.hostfiles import parse_server
-from belljar.gateway.metrics import FLOWS_CUT, METRICS, Metrics, merge
-from belljar.gateway.proxyurl import UpstreamProxy
+from belljar.gateway.audit.metrics import FLOWS_CUT, METRICS, Metrics, merge
+from belljar.gateway.dns.virtual import IPV4_POOL, TTL, NoAddressLeftError, VirtualNames
 from belljar.gateway.settings import DEFAULTS, Exceptions, Settings
-from belljar.gateway.virtual import IPV4_POOL, TTL, NoAddressLeftError, VirtualNames
+from belljar.gateway.upstream.hostfiles import parse_server
+from belljar.gateway.upstream.proxyurl import UpstreamProxy
 from belljar.gateway.workers.channel import Channel
 from belljar.gateway.workers.data import (
     flow_from_data,

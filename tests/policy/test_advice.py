@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 
-from belljar.policy.advice import advise
+from belljar.policy.language.advice import advise
 from tests.policy.documents import compiled, flow, shown, warnings
 from tests.policy.strategies import policies, unhurried
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.policy import Protocol
-from belljar.policy.entries import EntryError, read_cidr, read_domain, read_host_port, read_port, read_protocol
+from belljar.policy.language.entries import EntryError, read_cidr, read_domain, read_host_port, read_port, read_protocol
 from belljar.policy.model import DomainPattern, PortRange, Scope
 from tests.policy.documents import shown
 from tests.policy.strategies import networks, patterns, port_ranges, unhurried

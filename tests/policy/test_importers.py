@@ -15,7 +15,7 @@ from belljar.policy import (
 )
 from belljar.policy.flow import Flow, to_address, to_name
 from belljar.policy.importers import Imported, import_policy
-from belljar.policy.render import to_data
+from belljar.policy.language.render import to_data
 
 
 def imported(source: object, file_name: str = "") -> Imported:

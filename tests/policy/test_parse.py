@@ -20,9 +20,9 @@ from belljar.policy import (
     policy_from,
     read_policy,
 )
+from belljar.policy.language.parse import DOCUMENT_KEYS, EGRESS_KEYS, RULE_KEYS
+from belljar.policy.language.reading import Reading
 from belljar.policy.model import DomainPattern, Egress, PortRange, PresetUse, Rule, Scope
-from belljar.policy.parse import DOCUMENT_KEYS, EGRESS_KEYS, RULE_KEYS
-from belljar.policy.reading import Reading
 from tests.policy.documents import problems, read, shown
 from tests.policy.strategies import unhurried
 

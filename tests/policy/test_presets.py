@@ -7,9 +7,9 @@ import pytest
 from belljar.errors import BelljarError
 from belljar.names import canonical_name
 from belljar.policy import InvalidPolicyError, compile_policy, to_name
+from belljar.policy.language.render import flatten
 from belljar.policy.model import DomainPattern, PresetUse, Scope
 from belljar.policy.presets import PRESETS, Discover, expand
-from belljar.policy.render import flatten
 from tests.policy.documents import ask, compiled, outcome, read
 
 

@@ -24,8 +24,8 @@ from belljar.policy import (
     to_name,
     without_policy,
 )
+from belljar.policy.language.render import flatten
 from belljar.policy.model import DomainPattern, Egress
-from belljar.policy.render import flatten
 from tests.policy.reference import address_class, reference
 from tests.policy.strategies import (
     ADDRESSES,

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 
 from belljar.policy import Mode, Policy, Syntax, read_policy, render
-from belljar.policy.render import to_data
+from belljar.policy.language.render import to_data
 from tests.policy.documents import compiled, read
 from tests.policy.strategies import policies, unhurried
 

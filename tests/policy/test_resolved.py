@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 
 from belljar.policy import Mode, Policy, ResolvedPolicy, Syntax, compile_policy, read_policy, resolve
+from belljar.policy.language.normal import normal_policy
+from belljar.policy.language.render import to_data
 from belljar.policy.model import Action, DomainPattern, Rule, Scope
-from belljar.policy.normal import normal_policy
-from belljar.policy.render import to_data
 from tests.policy.strategies import policies
 
 DOCUMENT = """\

@@ -8,9 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from belljar.policy import InvalidPolicyError, Mode, Policy, Syntax, guess_syntax, read_policy
+from belljar.policy.language.reading import MAX_DEPTH, UnreadableError, snake_case
+from belljar.policy.language.syntax import read_text
 from belljar.policy.model import DomainPattern, Egress, PortRange
-from belljar.policy.reading import MAX_DEPTH, UnreadableError, snake_case
-from belljar.policy.syntax import read_text
 from tests.policy.documents import problems, read, shown
 from tests.policy.strategies import unhurried
 

@@ -1,6 +1,6 @@
 """What a run is summed up to."""
 
-from belljar.gateway.events import DnsDenied, FlowAllowed, FlowClosed, FlowDenied
+from belljar.gateway.audit.events import DnsDenied, FlowAllowed, FlowClosed, FlowDenied
 from belljar.sandbox.ledger import MOST_DESTINATIONS, Destination, Ledger
 
 ADDRESSES = ("203.0.113.10", "2001:db8::10")

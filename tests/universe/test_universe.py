@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from belljar.gateway.origin import original_destination
+from belljar.gateway.tcp.origin import original_destination
 from belljar.linux.namespaces import NetworkNamespace
 from tests.universe import Contact, Seen, Universe, addresses
 from tests.universe.clients import PATIENCE, dial

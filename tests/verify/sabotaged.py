@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from belljar.backends.local import bubblewrap, launching
-from belljar.gateway import audit, http, tcpflow
-from belljar.gateway.dialing import Dialler
-from belljar.gateway.dnsanswering import Answering
-from belljar.gateway.observing import Observer
-from belljar.gateway.responses import ResponseReader
+from belljar.gateway.audit import log
+from belljar.gateway.audit.observing import Observer
+from belljar.gateway.dns.answering import Answering
+from belljar.gateway.dns.wildcards import WildcardBudget
 from belljar.gateway.sandbox import SandboxState
-from belljar.gateway.wildcards import WildcardBudget
+from belljar.gateway.tcp import flow, http
+from belljar.gateway.tcp.responses import ResponseReader
+from belljar.gateway.upstream.dialing import Dialler
 from belljar.linux.files import mounts
 from belljar.linux.namespaces import NetworkNamespace
 from belljar.linux.nft import sealed
@@ -109,8 +110,8 @@ def dns_forwarded():
 
 
 def server_name_unchecked():
-    replace(tcpflow, "claimed_by", lambda flow, said: flow)
-    replace(tcpflow, "claimed_by_request", lambda flow, head: flow)
+    replace(flow, "claimed_by", lambda flow, said: flow)
+    replace(flow, "claimed_by_request", lambda flow, head: flow)
 
 
 def guard_off():
@@ -180,7 +181,7 @@ def second_hello_unread():
     async def never(loop, upstream):
         return False
 
-    replace(tcpflow, "server_asks_for_retry", never)
+    replace(flow, "server_asks_for_retry", never)
 
 
 def unasked_response_passed_on():
@@ -208,7 +209,7 @@ def log_unescaped():
     def to_json(value):
         return f'"{value}"' if isinstance(value, str) else escape(value)
 
-    escape = replace(audit, "_to_json", to_json)
+    escape = replace(log, "_to_json", to_json)
 
 
 def owners_files_shown():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from belljar.gateway.firstbytes import FirstBytesReader
+from belljar.gateway.tcp.firstbytes import FirstBytesReader
 from belljar.wire.dns.framing import DnsFrames
 from belljar.wire.dns.question import RefusedQuery, parse_query
 from belljar.wire.dns.response import build_query, read_response

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from belljar.backends.jobcontrol import Job, JobControl, JoinedTerminal
 from belljar.errors import BelljarError
-from belljar.gateway.loop import Loop
+from belljar.gateway.io.loop import Loop
 
 if TYPE_CHECKING:
     from belljar.sandbox.terminal.joined import Terminal

@@ -27,7 +27,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Protocol
 
-from belljar.gateway.loop import Loop
+from belljar.gateway.io.loop import Loop
 from belljar.linux.jobs import WANTS_TERMINAL
 
 _SECONDS_BETWEEN_LOOKS: Final = 0.1

@@ -12,9 +12,9 @@ from belljar.discovery import discover
 from belljar.errors import BelljarError
 from belljar.policy import Explanation, InvalidPolicyError, Policy, Syntax, explain, render
 from belljar.policy.importers import import_policy
+from belljar.policy.language.render import flatten
 from belljar.policy.model import PresetUse
 from belljar.policy.presets import PRESETS, Preset, expand
-from belljar.policy.render import flatten
 
 EXIT_DENIED = 1
 

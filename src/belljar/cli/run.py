@@ -204,7 +204,7 @@ class _Run:
         )
 
     def run(self) -> int:
-        from belljar.gateway.audit import AuditLog  # noqa: PLC0415 - `--help` needs none of it
+        from belljar.gateway.audit.log import AuditLog  # noqa: PLC0415 - `--help` needs none of it
         from belljar.gateway.settings import read_settings, unused_proxy  # noqa: PLC0415
         from belljar.sandbox.ledger import Ledger  # noqa: PLC0415
         from belljar.sandbox.network import Network  # noqa: PLC0415
@@ -234,7 +234,7 @@ class _Run:
         return code
 
     def _open_audit(self, path: str) -> int:
-        from belljar.gateway.audit import open_log  # noqa: PLC0415
+        from belljar.gateway.audit.log import open_log  # noqa: PLC0415
 
         try:
             return open_log(path)

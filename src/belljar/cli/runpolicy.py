@@ -12,8 +12,8 @@ from belljar.discovery import discover
 from belljar.errors import BelljarError
 from belljar.linux.hostaddresses import own_addresses
 from belljar.policy import CompiledPolicy, InvalidPolicyError, Mode, Policy, Problem, compile_policy, policy_from
+from belljar.policy.language.reading import Reading
 from belljar.policy.model import Egress
-from belljar.policy.reading import Reading
 
 _OPTIONS: Final = {
     "egress.allowed_domains": "--allow",

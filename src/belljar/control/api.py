@@ -22,7 +22,7 @@ from belljar.control.schemas import (
     number,
     text,
 )
-from belljar.gateway.metrics import CONTENT_TYPE as METRICS
+from belljar.gateway.audit.metrics import CONTENT_TYPE as METRICS
 
 _ALL: Final = f"{PREFIX}/sandboxes"
 _ONE: Final = f"{_ALL}/{{id}}"

@@ -11,8 +11,8 @@ from belljar.control.problems import Finding, ProblemError, refusing
 from belljar.control.sandbox import Sandbox
 from belljar.control.services import Services
 from belljar.control.validation import check
-from belljar.policy.reading import Reading, UnreadableError
-from belljar.policy.syntax import Syntax, read_text
+from belljar.policy.language.reading import Reading, UnreadableError
+from belljar.policy.language.syntax import Syntax, read_text
 
 MOST_JSON: Final = 32 << 20
 

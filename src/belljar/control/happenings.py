@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from belljar.control.store import Told
-from belljar.gateway.events import VERSION
+from belljar.gateway.audit.events import VERSION
 
 
 class SandboxCreated(NamedTuple):

@@ -21,10 +21,10 @@ from belljar.policy import (
     policy_from,
     resolve,
 )
-from belljar.policy.entries import EntryError, read_cidr, read_domain
+from belljar.policy.language.entries import EntryError, read_cidr, read_domain
+from belljar.policy.language.reading import Reading
+from belljar.policy.language.render import to_data
 from belljar.policy.model import Egress, Rule
-from belljar.policy.reading import Reading
-from belljar.policy.render import to_data
 
 _LISTS: Final = ("rules", "presets", "host_ports")
 

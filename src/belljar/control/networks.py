@@ -31,12 +31,12 @@ from belljar.control.plane import Plane
 from belljar.control.problems import ProblemError
 from belljar.control.sandbox import Sandbox, Status
 from belljar.control.threads import apart
-from belljar.gateway.upstreamproxy import check_enforceable
+from belljar.gateway.upstream.proxy import check_enforceable
 from belljar.gateway.workers.process import RefusedError
 from belljar.gateway.workers.supervisor import Acknowledgement
 from belljar.policy import CompiledPolicy, Problem, to_name
+from belljar.policy.language.reading import Reading
 from belljar.policy.model import DomainPattern, Scope
-from belljar.policy.reading import Reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from belljar.backends.interface import GoneError, LostError, MachineError, PathError, PausedError, SpecError
 from belljar.control.database import StorageError
 from belljar.errors import BelljarError
-from belljar.gateway.upstreamproxy import UnenforceableError
+from belljar.gateway.upstream.proxy import UnenforceableError
 from belljar.gateway.workers.process import RefusedError, WorkerLostError, WorkerSilentError
 from belljar.policy import InvalidPolicyError
 

@@ -24,7 +24,7 @@ from belljar.control.problems import Finding, ProblemError, refusing
 from belljar.control.sandbox import Request, Sandbox, Status
 from belljar.control.threads import apart
 from belljar.errors import BelljarError
-from belljar.gateway.upstreamproxy import check_enforceable
+from belljar.gateway.upstream.proxy import check_enforceable
 from belljar.sandbox.spec import Bind, Isolation, ResourceLimits, SandboxSpec
 
 _SECONDS_TO_PAUSE: Final = 2.0

@@ -15,7 +15,7 @@ from belljar.control.operations import BINARY
 from belljar.control.problems import Finding, refusing
 from belljar.control.sandbox import Request, Sandbox
 from belljar.control.sandboxes import Order, check_times, spec_from
-from belljar.policy.reading import Reading
+from belljar.policy.language.reading import Reading
 from belljar.sandbox.layers import Layer, unknown_layers
 
 _PAGE: Final = 100

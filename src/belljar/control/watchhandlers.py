@@ -14,7 +14,7 @@ from belljar.control.happenings import HAPPENINGS, SandboxDeleted
 from belljar.control.problems import Finding, refusing
 from belljar.control.store import Event
 from belljar.control.threads import apart
-from belljar.gateway.metrics import CONTENT_TYPE as METRICS
+from belljar.gateway.audit.metrics import CONTENT_TYPE as METRICS
 
 _DENIALS: Final = ("flow.denied", "dns.denied")
 _LATEST: Final = 100

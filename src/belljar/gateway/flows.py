@@ -13,7 +13,7 @@ A flow ends once, however many reasons there are: it is live no more, everything
 
 from typing import NamedTuple
 
-from belljar.gateway.events import Ending
+from belljar.gateway.audit.events import Ending
 from belljar.gateway.sandbox import SandboxState
 from belljar.policy import Flow, Verdict
 

@@ -9,20 +9,20 @@ cut. What the kernel has in its buffers by then is still sent, until the flow is
 from collections.abc import Callable
 from functools import partial
 
-from belljar.gateway import proxies, transparent
-from belljar.gateway.accepting import accept_for_ever
-from belljar.gateway.budget import Budget, Share
-from belljar.gateway.dialing import Dialler
-from belljar.gateway.dnsforwarding import forward
-from belljar.gateway.dnsservice import DnsService, Forward
+from belljar.gateway.dns.forwarding import forward
+from belljar.gateway.dns.service import DnsService, Forward
+from belljar.gateway.io.budget import Budget, Share
+from belljar.gateway.io.loop import Loop
 from belljar.gateway.listeners import Listeners
-from belljar.gateway.loop import Loop
-from belljar.gateway.resolver import Resolver
 from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.settings import DEFAULTS, Settings
-from belljar.gateway.udp import UdpService
-from belljar.gateway.udpflow import Answers
-from belljar.gateway.upstreamproxy import check_enforceable
+from belljar.gateway.tcp import proxies, transparent
+from belljar.gateway.tcp.accepting import accept_for_ever
+from belljar.gateway.udp.flow import Answers
+from belljar.gateway.udp.service import UdpService
+from belljar.gateway.upstream.dialing import Dialler
+from belljar.gateway.upstream.proxy import check_enforceable
+from belljar.gateway.upstream.resolver import Resolver
 from belljar.policy import CompiledPolicy
 
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
-from belljar.gateway.budget import Budget, Buffers, Share
-from belljar.gateway.events import Limit
-from belljar.gateway.observing import Observer
+from belljar.gateway.audit.events import Limit
+from belljar.gateway.audit.observing import Observer
+from belljar.gateway.io.budget import Budget, Buffers, Share
 
 _DESCRIPTORS_PER_CONNECTION: Final = 2
 _COPIES: Final = 3  # of what a client has said: as received, in the parser, and as a message

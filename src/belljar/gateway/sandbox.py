@@ -9,24 +9,24 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from belljar.gateway.audit.metrics import BUFFERED, CPU_SECONDS, FLOWS_LIVE, VIRTUAL_NAMES
+from belljar.gateway.audit.observing import Observer
+from belljar.gateway.dns.virtual import VirtualNames
+from belljar.gateway.dns.wildcards import WildcardBudget
+from belljar.gateway.io.loop import Loop, Task
+from belljar.gateway.io.pipes import Pipes
+from belljar.gateway.io.turns import Owner
 from belljar.gateway.limits import Limits, Usage
 from belljar.gateway.listeners import Listeners
-from belljar.gateway.loop import Loop, Task
-from belljar.gateway.metrics import BUFFERED, CPU_SECONDS, FLOWS_LIVE, VIRTUAL_NAMES
-from belljar.gateway.observing import Observer
-from belljar.gateway.pipes import Pipes
-from belljar.gateway.turns import Owner
-from belljar.gateway.virtual import VirtualNames
-from belljar.gateway.wildcards import WildcardBudget
 from belljar.names import Host
 from belljar.policy import CompiledPolicy, Flow, Protocol, Verdict, to_address, without_policy
 
 if TYPE_CHECKING:  # they are made for a sandbox, and know it
-    from belljar.gateway.budget import Share
-    from belljar.gateway.dialing import Dialler
-    from belljar.gateway.dnsservice import DnsService
+    from belljar.gateway.dns.service import DnsService
     from belljar.gateway.flows import LiveFlow
-    from belljar.gateway.udp import UdpService
+    from belljar.gateway.io.budget import Share
+    from belljar.gateway.udp.service import UdpService
+    from belljar.gateway.upstream.dialing import Dialler
 
 _REMEMBERED_VERDICTS: Final = 1024
 

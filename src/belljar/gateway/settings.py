@@ -12,10 +12,10 @@ from ipaddress import ip_network
 from typing import Final
 
 from belljar.errors import BelljarError
-from belljar.gateway.hostfiles import Server, parse_server
-from belljar.gateway.proxyurl import UpstreamProxy, parse_proxy
+from belljar.gateway.upstream.hostfiles import Server, parse_server
+from belljar.gateway.upstream.proxyurl import UpstreamProxy, parse_proxy
 from belljar.names import Address, SpellingError, parse_host
-from belljar.policy.entries import EntryError, read_cidr
+from belljar.policy.language.entries import EntryError, read_cidr
 from belljar.policy.model import Network
 
 RESOLVER: Final = "BELLJAR_RESOLVER"

@@ -10,13 +10,13 @@ from belljar.policy.compiled import CompiledPolicy, compile_policy
 from belljar.policy.decide import Verdict, without_policy
 from belljar.policy.explain import Explanation, explain, parse_destination
 from belljar.policy.flow import Flow, question, to_address, to_name
+from belljar.policy.language.parse import Document, policy_from, read_policy
+from belljar.policy.language.problems import InvalidPolicyError, Problem
+from belljar.policy.language.render import render
+from belljar.policy.language.syntax import Syntax, guess_syntax
 from belljar.policy.model import Action, Mode, Policy, Protocol
-from belljar.policy.parse import Document, policy_from, read_policy
-from belljar.policy.problems import InvalidPolicyError, Problem
 from belljar.policy.reasons import Reason
-from belljar.policy.render import render
 from belljar.policy.resolved import ResolvedPolicy, resolve
-from belljar.policy.syntax import Syntax, guess_syntax
 
 __all__ = [
     "Action",

@@ -21,10 +21,10 @@ from belljar.policy.addresses import unwrap
 from belljar.policy.clauses import ByCidr, ByDomain, Clause
 from belljar.policy.decide import Verdict, decide
 from belljar.policy.flow import Flow
+from belljar.policy.language.render import to_data
 from belljar.policy.match import CidrIndex, DomainIndex, PortIndex, PortSet
 from belljar.policy.model import Action, Mode, Policy, Protocol
 from belljar.policy.presets import Discover, Expansion, expand, nothing_discovered
-from belljar.policy.render import to_data
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from belljar.errors import BelljarError
+from belljar.policy.language.problems import InvalidPolicyError, Problem
 from belljar.policy.model import DomainPattern, PresetUse, Scope
-from belljar.policy.problems import InvalidPolicyError, Problem
 
 WEB_PORTS: Final = (443, 80)
 

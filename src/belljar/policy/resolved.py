@@ -13,10 +13,10 @@ from typing import Any
 
 from belljar.names import Address
 from belljar.policy.compiled import CompiledPolicy, compile_document
+from belljar.policy.language.normal import normal_policy, normal_port
+from belljar.policy.language.render import rule_to_data, to_data
 from belljar.policy.model import Action, DomainPattern, Mode, Policy, PortRange, Rule, Scope
-from belljar.policy.normal import normal_policy, normal_port
 from belljar.policy.presets import Discover, Expansion, PresetEntry, expand, nothing_discovered
-from belljar.policy.render import rule_to_data, to_data
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from belljar.gateway.audit import AuditLog
-from belljar.gateway.events import DnsDenied, Event, FlowAllowed, FlowClosed, FlowDenied
+from belljar.gateway.audit.events import DnsDenied, Event, FlowAllowed, FlowClosed, FlowDenied
+from belljar.gateway.audit.log import AuditLog
 
 MOST_DESTINATIONS: Final = 2000
 """A sandbox could try any number; the audit log has them all."""

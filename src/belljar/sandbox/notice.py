@@ -4,7 +4,7 @@ import json
 from typing import Any, Final
 
 from belljar.policy import CompiledPolicy
-from belljar.policy.render import flatten, to_data
+from belljar.policy.language.render import flatten, to_data
 
 _ABOUT_NO_ISOLATION: Final = {
     "summary": "This is a sandbox. It has the network of its host; most of the host's files are out of reach."

@@ -1,13 +1,13 @@
 """The gateway of one sandbox, with all that has to be imported for it."""
 
-from belljar.gateway.audit import keep_flushed
+from belljar.gateway.audit.log import keep_flushed
+from belljar.gateway.audit.observing import Observer
 from belljar.gateway.gateway import Gateway
+from belljar.gateway.io.loop import Loop
 from belljar.gateway.limits import Limits
 from belljar.gateway.listeners import Listeners
-from belljar.gateway.loop import Loop
-from belljar.gateway.observing import Observer
-from belljar.gateway.resolver import Resolver
 from belljar.gateway.sandbox import SandboxState
+from belljar.gateway.upstream.resolver import Resolver
 from belljar.linux.processes import allow_most_descriptors
 from belljar.sandbox.network import Network
 

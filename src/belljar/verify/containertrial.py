@@ -20,8 +20,8 @@ from belljar.backends.containers.backend import ContainerBackend
 from belljar.backends.containers.engine.client import Engine
 from belljar.backends.containers.engine.images import import_image
 from belljar.backends.interface import Streams
+from belljar.gateway.io.loop import Loop
 from belljar.gateway.listeners import Listeners
-from belljar.gateway.loop import Loop
 from belljar.linux.descriptors import receive_sockets, send_sockets
 from belljar.linux.processes import get_signal_when_parent_dies
 from belljar.sandbox.files.view import SYSTEM

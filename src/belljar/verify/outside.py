@@ -8,7 +8,7 @@ from typing import Final
 
 from belljar.discovery import TOOLS, ToolNotFoundError, discover
 from belljar.discovery.asking import Machine
-from belljar.gateway.events import EVENTS
+from belljar.gateway.audit.events import EVENTS
 from belljar.policy import InvalidPolicyError, Syntax, read_policy
 from belljar.sandbox.files.homes import homes_of_user
 from belljar.verify.catalogue import title

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from belljar.errors import BelljarError
-from belljar.gateway.audit import AuditLog, open_log
-from belljar.gateway.hostfiles import Server
+from belljar.gateway.audit.log import AuditLog, open_log
 from belljar.gateway.limits import Limits
 from belljar.gateway.settings import Settings
+from belljar.gateway.upstream.hostfiles import Server
 from belljar.linux.hostaddresses import own_addresses
 from belljar.linux.programs import run as run_program
 from belljar.linux.sharedmemory import can_be_bounded
 from belljar.policy import CompiledPolicy, compile_policy, policy_from
-from belljar.policy.reading import Reading
+from belljar.policy.language.reading import Reading
 from belljar.sandbox.files.view import POLICY_FILE
 from belljar.sandbox.ledger import Ledger
 from belljar.sandbox.network import Network

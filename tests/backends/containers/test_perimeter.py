@@ -24,8 +24,8 @@ from belljar.backends.containers.backend import ContainerBackend
 from belljar.backends.containers.engine.client import Engine
 from belljar.backends.containers.perimeter import listeners
 from belljar.backends.interface import MachineError, SandboxStatus, SpecError, State
+from belljar.gateway.audit.observing import Observer
 from belljar.gateway.listeners import Listeners
-from belljar.gateway.observing import Observer
 from belljar.gateway.sandbox import SandboxState
 from belljar.linux import programs
 from belljar.linux.namespaces import NetworkNamespace

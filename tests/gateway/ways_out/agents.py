@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from belljar.gateway.observing import Denial
+from belljar.gateway.audit.observing import Denial
 from belljar.gateway.sandbox import SandboxState
 from tests.gateway.serving import Serving
 from tests.universe import Contact, Sandbox, Universe, addresses

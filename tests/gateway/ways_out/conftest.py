@@ -2,7 +2,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from belljar.gateway.audit import AuditLog, open_log
+from belljar.gateway.audit.log import AuditLog, open_log
 from tests.gateway.serving import Serving
 from tests.gateway.ways_out.agents import Agent
 

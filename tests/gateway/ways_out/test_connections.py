@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from belljar.gateway.metrics import STEP_SECONDS
+from belljar.gateway.audit.metrics import STEP_SECONDS
 from tests.gateway.ways_out.agents import TUNNELS, TurnedAwayError, request, scripted_server
 from tests.universe import addresses
 from tests.universe.clients import received

@@ -19,7 +19,7 @@ from belljar.backends.containers.toolbox import default_cache, open_toolbox
 from belljar.backends.interface import LostError, SpecError, Streams
 from belljar.backends.jobcontrol import JoinedTerminal
 from belljar.errors import BelljarError
-from belljar.gateway.loop import Loop
+from belljar.gateway.io.loop import Loop
 from belljar.sandbox.network import Network
 from belljar.sandbox.serving import serve
 from belljar.sandbox.spec import Command, SandboxSpec

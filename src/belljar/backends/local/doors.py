@@ -12,8 +12,8 @@ gateway is imported before.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from belljar.gateway.io.loop import Loop
 from belljar.gateway.listeners import Listeners
-from belljar.gateway.loop import Loop
 from belljar.sandbox.files import ownplaces
 from belljar.sandbox.spec import Bind
 

@@ -14,8 +14,8 @@ from belljar.backends.local.identity import account_files, choose
 from belljar.backends.local.launching import launch
 from belljar.backends.local.limiting import default_group, enforce
 from belljar.backends.local.staging import Plan, check_proc
+from belljar.gateway.io.loop import Loop
 from belljar.gateway.listeners import Listeners
-from belljar.gateway.loop import Loop
 from belljar.linux.cgroups.memorykills import MemoryWatch
 from belljar.linux.processes import keep_memory_private
 from belljar.sandbox.files.homes import home_inside

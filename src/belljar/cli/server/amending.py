@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from belljar.errors import BelljarError
 from belljar.names import SpellingError, parse_address
-from belljar.policy.entries import EntryError, read_cidr, read_domain
+from belljar.policy.language.entries import EntryError, read_cidr, read_domain
 
 if TYPE_CHECKING:
     from belljar.client import NetworkPolicy

@@ -15,8 +15,8 @@ from belljar.cli.server.connecting import connect, find_sandbox, server_option
 from belljar.cli.tables import print_table
 from belljar.errors import printable
 from belljar.policy import Syntax, policy_from, render
-from belljar.policy.reading import Reading
-from belljar.policy.render import to_data
+from belljar.policy.language.reading import Reading
+from belljar.policy.language.render import to_data
 
 if TYPE_CHECKING:
     from belljar.client import Explanation, NetworkChange, NetworkPolicy, NetworkPreview, Sandbox

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from belljar.gateway.loop import Loop, Task
+from belljar.gateway.io.loop import Loop, Task
 from belljar.linux.descriptors import receive_descriptors
 
 _HEAD: Final = Struct("!II")

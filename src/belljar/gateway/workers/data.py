@@ -3,9 +3,9 @@
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
-from belljar.gateway.hostfiles import parse_server
-from belljar.gateway.proxyurl import UpstreamProxy
 from belljar.gateway.settings import Exceptions, Settings
+from belljar.gateway.upstream.hostfiles import parse_server
+from belljar.gateway.upstream.proxyurl import UpstreamProxy
 from belljar.names import Host, parse_host
 from belljar.policy import Flow, Protocol
 

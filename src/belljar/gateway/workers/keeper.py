@@ -26,9 +26,9 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from belljar.gateway.audit import AuditLog
-from belljar.gateway.events import HoldCause, SandboxHeld, SandboxInterrupted
-from belljar.gateway.loop import Loop
+from belljar.gateway.audit.events import HoldCause, SandboxHeld, SandboxInterrupted
+from belljar.gateway.audit.log import AuditLog
+from belljar.gateway.io.loop import Loop
 from belljar.gateway.workers.process import (
     PATIENCE,
     RefusedError,

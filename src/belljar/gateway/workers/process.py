@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import belljar
 from belljar.errors import BelljarError
-from belljar.gateway.loop import Loop
+from belljar.gateway.io.loop import Loop
 from belljar.gateway.workers.channel import Channel
 from belljar.gateway.workers.waiting import Waiting
 

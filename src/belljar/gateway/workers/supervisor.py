@@ -17,12 +17,12 @@ from concurrent.futures import Future
 from threading import Lock, Thread
 from typing import Any, Final, Literal, NamedTuple, Self
 
-from belljar.gateway.audit import AuditLog, keep_flushed
+from belljar.gateway.audit.log import AuditLog, keep_flushed
+from belljar.gateway.audit.metrics import merge
+from belljar.gateway.audit.observing import Denial
+from belljar.gateway.io.loop import Loop, Task, log_bug
 from belljar.gateway.limits import Limits
 from belljar.gateway.listeners import Listeners
-from belljar.gateway.loop import Loop, Task, log_bug
-from belljar.gateway.metrics import merge
-from belljar.gateway.observing import Denial
 from belljar.gateway.settings import DEFAULTS, Settings
 from belljar.gateway.workers.data import flow_from_data, settings_to_data
 from belljar.gateway.workers.keeper import Keeper, Start

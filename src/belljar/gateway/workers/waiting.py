@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from belljar.gateway.loop import Loop
+from belljar.gateway.io.loop import Loop
 
 
 class Waiting:

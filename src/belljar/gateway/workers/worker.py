@@ -23,17 +23,17 @@ from signal import SIGKILL
 from typing import Any, Final
 
 from belljar.errors import BelljarError
-from belljar.gateway.audit import AuditLog, keep_flushed
+from belljar.gateway.audit.log import AuditLog, keep_flushed
+from belljar.gateway.audit.metrics import Metrics
+from belljar.gateway.audit.observing import Observer
+from belljar.gateway.dns.virtual import VirtualNames
 from belljar.gateway.gateway import Gateway
+from belljar.gateway.io.loop import Loop
 from belljar.gateway.limits import Limits
 from belljar.gateway.listeners import Listeners
-from belljar.gateway.loop import Loop
-from belljar.gateway.metrics import Metrics
-from belljar.gateway.observing import Observer
-from belljar.gateway.resolver import Resolver
 from belljar.gateway.sandbox import SandboxState
-from belljar.gateway.upstreamproxy import check_enforceable
-from belljar.gateway.virtual import VirtualNames
+from belljar.gateway.upstream.proxy import check_enforceable
+from belljar.gateway.upstream.resolver import Resolver
 from belljar.gateway.workers.channel import Channel, Message
 from belljar.gateway.workers.data import flow_to_data, settings_from_data
 from belljar.gateway.workers.namememory import NameMemory

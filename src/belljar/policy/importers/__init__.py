@@ -14,10 +14,10 @@ from belljar.policy.importers.forge import import_forge
 from belljar.policy.importers.sandbox0 import import_sandbox0
 from belljar.policy.importers.squid import import_squid, is_squid
 from belljar.policy.importers.srt import import_srt
-from belljar.policy.parse import DOCUMENT_KEYS
-from belljar.policy.problems import InvalidPolicyError, Problem
-from belljar.policy.reading import UnreadableError, snake_case
-from belljar.policy.syntax import Syntax, read_text
+from belljar.policy.language.parse import DOCUMENT_KEYS
+from belljar.policy.language.problems import InvalidPolicyError, Problem
+from belljar.policy.language.reading import UnreadableError, snake_case
+from belljar.policy.language.syntax import Syntax, read_text
 
 __all__ = ["Imported", "import_policy"]
 

@@ -6,7 +6,7 @@ A key that nobody reads might be a denial, so it is not passed over: `close` ref
 from typing import Any
 
 from belljar.policy.importers.findings import Findings, Place, shown
-from belljar.policy.reading import snake_case
+from belljar.policy.language.reading import snake_case
 
 
 class Section:

@@ -8,8 +8,8 @@ import json
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from belljar.policy.language.problems import InvalidPolicyError, Problem
 from belljar.policy.model import Action, Policy
-from belljar.policy.problems import InvalidPolicyError, Problem
 
 _MAX_SHOWN: Final = 100
 

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from belljar.policy.entries import EntryError, read_rule_name
 from belljar.policy.importers.document import Section
 from belljar.policy.importers.findings import Findings, Place, shown
 from belljar.policy.importers.translate import (
@@ -24,6 +23,7 @@ from belljar.policy.importers.translate import (
     note_private_addresses,
     note_web_ports,
 )
+from belljar.policy.language.entries import EntryError, read_rule_name
 from belljar.policy.model import Action, Mode, PortRange, Protocol, Rule, Scope
 
 DIALECT: Final = Dialect({Scope.EXACT: Scope.EXACT, Scope.BELOW: Scope.WITHIN})

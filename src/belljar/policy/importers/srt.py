@@ -8,10 +8,10 @@ counterpart in a policy.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from belljar.policy.entries import EntryError, read_port
 from belljar.policy.importers.document import Section
 from belljar.policy.importers.findings import WHOLE, Findings, Imported, Place, shown
 from belljar.policy.importers.translate import Dialect, EntryReader, note_private_addresses, note_web_ports
+from belljar.policy.language.entries import EntryError, read_port
 from belljar.policy.model import Action, Mode, Policy, PortRange, Rule, Scope
 
 _DIALECT: Final = Dialect({Scope.EXACT: Scope.EXACT, Scope.BELOW: Scope.BELOW}, ports=True)

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from belljar.names import Address, SpellingError, parse_address, parse_authority
 from belljar.policy.addresses import can_never_be_opened, unmapped
-from belljar.policy.entries import EntryError, read_domain, read_port
 from belljar.policy.importers.findings import WHOLE, Findings, Place, shown
+from belljar.policy.language.entries import EntryError, read_domain, read_port
+from belljar.policy.language.reading import snake_case
 from belljar.policy.model import Action, DomainPattern, Egress, Network, PortRange, Scope
-from belljar.policy.reading import snake_case
 from belljar.policy.reserved import HOST_NAMES, is_never_name
 
 T = TypeVar("T")

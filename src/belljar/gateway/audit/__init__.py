@@ -1,0 +1,1 @@
+"""What happened, for the log and for the metrics."""

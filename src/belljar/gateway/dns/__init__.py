@@ -1,0 +1,1 @@
+"""Questions for names, and the addresses that stand for them."""

@@ -1,0 +1,1 @@
+"""Connections: whom each wants, whether it may, and what becomes of it."""

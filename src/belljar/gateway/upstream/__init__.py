@@ -1,0 +1,1 @@
+"""The way out: resolving, checking and dialling, directly or through an upstream proxy."""

@@ -1,0 +1,1 @@
+"""Documents: how policies are written, read, checked and written again."""
