@@ -11,7 +11,7 @@ import pytest
 
 from belljar.cli.run import run
 from belljar.client.options import ClaimOptions
-from belljar.control.schemas import COMPONENTS, CREATE
+from belljar.control.http.schemas import COMPONENTS, CREATE
 from belljar.sandbox.spec import SandboxSpec
 
 

@@ -10,8 +10,9 @@ from belljar import Client
 from belljar.client import BugError, ClientError, LostError, NoServerError, RequestError, TokenError
 from belljar.client import errors as sdk_errors
 from belljar.client.errors import error_of
-from belljar.control.problems import KINDS, ProblemError
+from belljar.control.http.problems import KINDS, to_data
 from belljar.errors import BelljarError
+from belljar.runtime.problems import ProblemError
 
 leaking = pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
 """The HTTP library leaves a unix socket that could not be connected to the garbage collector."""
@@ -45,7 +46,7 @@ def test_every_code_of_the_server_has_an_error_of_its_own():
 
 @pytest.mark.parametrize("code", KINDS)
 def test_a_problem_arrives_as_it_was_meant(code):
-    error = error_of(ProblemError(code, "it is wrong; mend it", field="a.b").to_data())
+    error = error_of(to_data(ProblemError(code, "it is wrong; mend it", field="a.b")))
     assert isinstance(error, BelljarError)
     assert (error.code, error.field, error.remedy) == (code, "a.b", "mend it")
     assert "wrong; mend it" in str(error) or code == "unauthorized"

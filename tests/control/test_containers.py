@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from belljar.backends.containers.late import LateBackend
-from belljar.control import housekeeping
+from belljar.runtime import housekeeping
 from belljar.testing.memory import MemoryBackend, World
 from tests import engines
 from tests.control.servers import Server, problem, until

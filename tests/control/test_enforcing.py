@@ -11,8 +11,8 @@ import httpx2
 import pytest
 
 from belljar.backends.interface import LostError
-from belljar.control.pipes import Pipe
 from belljar.control.serving import SOCKET
+from belljar.runtime.pipes import Pipe
 from belljar.testing.memory import MemoryBackend
 from belljar.testing.memoryprocess import MemoryProcess
 from tests.backends.containers.listening import docker, silent

@@ -6,7 +6,7 @@ import time
 from belljar.control import hub
 from belljar.control.database import Database
 from belljar.control.stale import StaleRows
-from belljar.control.store import KEPT_EVENTS, Store, Told
+from belljar.control.store import KEPT_EVENTS, SqliteStore, Told
 from belljar.gateway.audit.events import COMMON_FIELDS
 from tests.control.servers import Event, Server, problem
 
@@ -129,7 +129,7 @@ def test_no_amount_of_what_is_allowed_washes_away_what_was_denied_or_decided(tmp
     async def look() -> tuple[int, int, int]:
         database = Database(tmp_path / "belljar.db")
         stale = StaleRows(tmp_path / "stale")
-        store = Store(database, stale)
+        store = SqliteStore(database, stale)
         await store.add_events([Told("sb-1", "policy.changed", "{}")])
         await store.add_events([Told("sb-1", "flow.denied", "{}")] * 20)
         await store.add_events([Told("sb-1", "dns.answered", "{}")] * (KEPT_EVENTS + 1000))

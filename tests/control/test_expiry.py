@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from belljar.control import deadlines, housekeeping
-from belljar.control.deadlines import Deadline
+from belljar.runtime import deadlines, housekeeping
+from belljar.runtime.deadlines import Deadline
 from belljar.testing.memory import MemoryBackend
 from tests.control.servers import problem, until
 

@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from belljar.control import peers
+from belljar.control.http import peers
 from belljar.control.tokens import TokenFile
 from tests.control.servers import Server, problem
 

@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 
-from belljar.control.api import OPERATIONS
-from belljar.control.openapi import describe
-from belljar.control.problems import KINDS
+from belljar.control.http.api import OPERATIONS
+from belljar.control.http.openapi import describe
+from belljar.control.http.problems import KINDS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the tool's own
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from belljar.backends.interface import MachineError
-from belljar.control import housekeeping
-from belljar.control.adopting import ServedPortError
 from belljar.control.serving import ServeError
+from belljar.runtime import housekeeping
+from belljar.runtime.adoption import ServedPortError
 from belljar.sandbox.spec import SandboxSpec
 from belljar.testing.memory import MemoryBackend, World
 from tests.control.servers import Server, problem, until

@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from belljar.control import database
-from belljar.control.database import StorageError
+from belljar.runtime.storage import StorageError
 from tests.control.servers import Server, problem, until
 
 X = {"mode": "block-all", "egress": {"allowed_domains": ["x.test"]}}

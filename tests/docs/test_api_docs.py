@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from belljar.control.api import OPERATIONS
-from belljar.control.happenings import HAPPENINGS
-from belljar.control.problems import KINDS
-from belljar.control.sandbox import Status
-from belljar.control.schemas import CREATE, DEFAULT_OUTPUT, EXEC
+from belljar.control.http.api import OPERATIONS
+from belljar.control.http.problems import KINDS
+from belljar.control.http.schemas import CREATE, DEFAULT_OUTPUT, EXEC
 from belljar.control.store import KEPT_EVENTS
+from belljar.runtime.events import EVENT_NAMES
+from belljar.runtime.sandbox import Status
 from belljar.sandbox.layers import LayerName
 from tests.docs.test_docs import DOCS, first_column, section
 
@@ -36,13 +36,13 @@ def test_every_layer_is_documented_and_nothing_else():
 
 def test_every_event_is_documented_and_nothing_else():
     text = section(PAGE, "Events")
-    assert re.findall(r"^### (.+)$", text, re.MULTILINE) == list(HAPPENINGS.values())
+    assert re.findall(r"^### (.+)$", text, re.MULTILINE) == list(EVENT_NAMES.values())
     assert f"The latest {KEPT_EVENTS} events" in text
 
 
-@pytest.mark.parametrize("happening", HAPPENINGS, ids=HAPPENINGS.values())
+@pytest.mark.parametrize("happening", EVENT_NAMES, ids=EVENT_NAMES.values())
 def test_every_field_of_an_event_is_documented_and_nothing_else(happening):
-    assert first_column(section(PAGE, HAPPENINGS[happening])) == list(happening._fields)
+    assert first_column(section(PAGE, EVENT_NAMES[happening])) == list(happening._fields)
 
 
 def test_every_problem_is_documented_with_its_status_and_nothing_else():

@@ -20,11 +20,12 @@ import pytest
 
 from belljar.gateway.audit.log import open_log
 from belljar.gateway.limits import Limits
+from belljar.gateway.service import Acknowledgement
 from belljar.gateway.settings import Exceptions, Settings
 from belljar.gateway.upstream.proxyurl import UpstreamProxy
 from belljar.gateway.workers import keeper
 from belljar.gateway.workers.process import RefusedError, WorkerLostError
-from belljar.gateway.workers.supervisor import Acknowledgement, Workers
+from belljar.gateway.workers.supervisor import Workers
 from belljar.linux.nft import sealed
 from belljar.policy import Protocol
 from belljar.sandbox.arming import HTTP_PROXY_PORT, SOCKS_PORT

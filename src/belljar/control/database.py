@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
-from belljar.errors import BelljarError
+from belljar.runtime.storage import StorageError
 
 T = TypeVar("T")
 
@@ -29,14 +29,6 @@ COMMIT;
 """
 _LOCKED_SECONDS: Final = 5.0
 _NO_ROOM: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
-
-
-class StorageError(BelljarError):
-    """The database could not be used, and nothing was changed in it."""
-
-    def __init__(self, message: str, *, is_full: bool = False) -> None:
-        super().__init__(message)
-        self.is_full = is_full
 
 
 class Database:

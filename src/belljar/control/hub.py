@@ -18,14 +18,16 @@ import fcntl
 import json
 import logging
 import os
+import time
 from bisect import bisect_right
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Final
 
-from belljar.control.database import StorageError
-from belljar.control.happenings import Happening, told
-from belljar.control.store import Event, Store, Told
+from belljar.control.store import SqliteStore, Told
+from belljar.gateway.audit.events import VERSION
+from belljar.runtime.events import EVENT_NAMES, RuntimeEvent
+from belljar.runtime.storage import StorageError, StoredEvent
 
 _PIPE_BYTES: Final = 1 << 20
 _IN_MEMORY: Final = 4096
@@ -39,7 +41,7 @@ _FORGET_EVERY: Final = 1000
 class Hub:
     """Numbers events, keeps them and passes them on. Lives on the loop's thread."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: SqliteStore) -> None:
         self._store = store
         self._pipe, self.audit = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         """`audit` is where the gateway writes its lines to."""
@@ -48,7 +50,7 @@ class Hub:
             fcntl.fcntl(self.audit, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self._partial = b""
         self._waiting: list[Told] = []
-        self._latest: list[Event] = []
+        self._latest: list[StoredEvent] = []
         self._last = 0
         self._news = asyncio.Event()
         self._work = asyncio.Event()
@@ -86,12 +88,14 @@ class Hub:
         self.is_closed = True
         self._news.set()
 
-    def tell(self, sandbox: str, happening: Happening) -> None:
+    def tell(self, sandbox: str, event: RuntimeEvent) -> None:
         """Add an event of the server's own."""
-        self._waiting.append(told(sandbox, happening))
+        self._waiting.append(_told(sandbox, event))
         self._work.set()
 
-    async def follow(self, after: int, sandbox: str | None = None, *, wait: bool = True) -> AsyncIterator[list[Event]]:
+    async def follow(
+        self, after: int, sandbox: str | None = None, *, wait: bool = True
+    ) -> AsyncIterator[list[StoredEvent]]:
         """Yield what has happened after a number and, with `wait`, what does; now and then nothing, if nothing does."""
         seen = min(after, self._last)
         while not self.is_closed:
@@ -107,7 +111,7 @@ class Hub:
             except TimeoutError:
                 yield []
 
-    async def _next(self, seen: int, sandbox: str | None) -> tuple[list[Event], int]:
+    async def _next(self, seen: int, sandbox: str | None) -> tuple[list[StoredEvent], int]:
         """Return some of what comes after a number, and the number that has been looked at by then."""
         oldest = self._latest[0].id if self._latest else self._last + 1
         if seen + 1 < oldest:
@@ -162,3 +166,11 @@ class Hub:
 def _parse(line: bytes) -> Told:
     fields = json.loads(line)
     return Told(fields["sandbox"], fields["event"], line.decode())
+
+
+def _told(sandbox: str, event: RuntimeEvent) -> Told:
+    """Return what happened as a line like those of the audit log, with the same common fields."""
+    now, name = time.time(), EVENT_NAMES[type(event)]
+    stamp = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now % 1 * 1000):03}Z"
+    common = {"v": VERSION, "time": stamp, "event": name, "sandbox": sandbox}
+    return Told(sandbox, name, json.dumps(common | event._asdict(), separators=(",", ":")))

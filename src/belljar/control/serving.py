@@ -17,23 +17,23 @@ from typing import Any, Final
 import uvicorn
 
 from belljar.backends.interface import Backend
-from belljar.control.adopting import adopt_all
-from belljar.control.app import make_app
-from belljar.control.commands import Commands
 from belljar.control.database import Database
-from belljar.control.housekeeping import Housekeeping
+from belljar.control.http.app import make_app
+from belljar.control.http.peers import CheckedProtocol
 from belljar.control.hub import Hub
-from belljar.control.networks import Networks
-from belljar.control.peers import CheckedProtocol
-from belljar.control.plane import Plane
-from belljar.control.sandboxes import Sandboxes
 from belljar.control.services import Services
 from belljar.control.stale import StaleRows
-from belljar.control.store import Store
+from belljar.control.store import SqliteStore
 from belljar.control.tokens import TokenFile
 from belljar.errors import BelljarError
 from belljar.gateway.settings import DEFAULTS, Settings
 from belljar.gateway.workers.supervisor import Workers
+from belljar.runtime.adoption import adopt_all
+from belljar.runtime.commands import Commands
+from belljar.runtime.context import Context
+from belljar.runtime.housekeeping import Housekeeping
+from belljar.runtime.lifecycle import Sandboxes
+from belljar.runtime.policies import Networks
 from belljar.sandbox.files.view import SYSTEM
 
 SOCKET: Final = "belljar.sock"
@@ -82,7 +82,7 @@ async def serve(serving: Serving, until: Callable[[], Awaitable[object]]) -> Non
         running, ending = asyncio.create_task(server.serve(listening)), asyncio.ensure_future(until())
         await asyncio.wait((running, ending), return_when=asyncio.FIRST_COMPLETED)
         server.should_exit = True
-        services.plane.hub.send_away()
+        services.hub.send_away()
         await running
 
 
@@ -134,7 +134,7 @@ async def _services(serving: Serving, state: Path, port: int) -> AsyncIterator[S
         stack.callback(database.close)
         stale = _stale_rows(state / "stale")
         stack.callback(stale.close)
-        store = Store(database, stale)
+        store = SqliteStore(database, stale)
         hub = Hub(store)
         await hub.start()
         stack.push_async_callback(hub.stop)
@@ -144,14 +144,14 @@ async def _services(serving: Serving, state: Path, port: int) -> AsyncIterator[S
         for backend in backends.values():
             stack.push_async_callback(asyncio.to_thread, backend.close)
         _allow_many_descriptors()  # of what backends start, nobody needs so many
-        plane = Plane(state, port, backends, workers, store, hub, serving.settings)
-        networks = Networks(plane)
-        services = Services(plane, Sandboxes(plane), networks, Commands(plane, networks))
-        late = await adopt_all(plane, services.sandboxes)
+        context = Context(state, port, backends, workers, store, hub, serving.settings)
+        networks = Networks(context)
+        services = Services(context, Sandboxes(context), networks, Commands(context, networks), workers, store, hub)
+        late = await adopt_all(context, services.sandboxes)
         services.commands.drain_orphans()
         stack.push_async_callback(services.commands.finish)
         await asyncio.to_thread(workers.wait_until_up)
-        rounds = asyncio.create_task(Housekeeping(plane, services.sandboxes, services.networks).run(late))
+        rounds = asyncio.create_task(Housekeeping(context, services.sandboxes, services.networks).run(late))
         stack.push_async_callback(_cancel, rounds)
         yield services
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from belljar.control.database import Database
-from belljar.control.sandbox import Row
 from belljar.control.stale import StaleRows
+from belljar.runtime.storage import Row, StoredEvent
 
 KEPT_EVENTS: Final = 5000
 """Of each sandbox and of each sort below; of a sandbox that was deleted, for a day."""
@@ -33,17 +33,8 @@ class Told(NamedTuple):
     line: str
 
 
-class Event(NamedTuple):
-    """Something that happened; its number is greater than that of whatever happened before."""
-
-    id: int
-    sandbox: str | None
-    event: str
-    line: str
-
-
-class Store:
-    """Everything that is written down. Methods raise StorageError, and have changed nothing then."""
+class SqliteStore:
+    """A `runtime.storage.Store`, with events as well. Methods raise StorageError, and have changed nothing then."""
 
     def __init__(self, database: Database, stale: StaleRows) -> None:
         self._database = database
@@ -81,33 +72,33 @@ class Store:
         query = "SELECT seq FROM sqlite_sequence WHERE name = 'events'"
         return await self._database.read(lambda db: (db.execute(query).fetchone() or (0,))[0])
 
-    async def add_events(self, told: Sequence[Told]) -> list[Event]:
+    async def add_events(self, told: Sequence[Told]) -> list[StoredEvent]:
         """Number events, and write them down."""
         query, now = "INSERT INTO events (sandbox, event, line, time) VALUES (?, ?, ?, ?)", time.time()
 
-        def add(db: sqlite3.Connection) -> list[Event]:
-            return [Event(db.execute(query, (*item, now)).lastrowid or 0, *item) for item in told]
+        def add(db: sqlite3.Connection) -> list[StoredEvent]:
+            return [StoredEvent(db.execute(query, (*item, now)).lastrowid or 0, *item) for item in told]
 
         self._grown.update(item.sandbox for item in told)
         return await self._database.write(add)
 
-    async def events(self, *, after: int, sandbox: str | None, limit: int) -> list[Event]:
+    async def events(self, *, after: int, sandbox: str | None, limit: int) -> list[StoredEvent]:
         """Return events in their order: those after a number, of one sandbox or of all."""
         query = (
             "SELECT id, sandbox, event, line FROM events"
             " WHERE id > :after AND (:sandbox IS NULL OR sandbox = :sandbox) ORDER BY id LIMIT :limit"
         )
         values = {"after": after, "sandbox": sandbox, "limit": limit}
-        return await self._database.read(lambda db: [Event(*row) for row in db.execute(query, values)])
+        return await self._database.read(lambda db: [StoredEvent(*row) for row in db.execute(query, values)])
 
-    async def latest(self, sandbox: str, kinds: Iterable[str], limit: int) -> list[Event]:
+    async def latest(self, sandbox: str, kinds: Iterable[str], limit: int) -> list[StoredEvent]:
         """Return the latest events of some kinds, the newest first."""
         query = (
             "SELECT id, sandbox, event, line FROM events"
             " WHERE sandbox = ? AND event IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ?"
         )
         values = (sandbox, json.dumps(list(kinds)), limit)
-        return await self._database.read(lambda db: [Event(*row) for row in db.execute(query, values)])
+        return await self._database.read(lambda db: [StoredEvent(*row) for row in db.execute(query, values)])
 
     async def forget_old_events(self) -> None:
         """Delete all but the latest events of each sandbox, and those of sandboxes that are long gone."""

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from threading import Lock, Thread
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Any, Final, Literal, Self
 
 from belljar.gateway.audit.log import AuditLog, keep_flushed
 from belljar.gateway.audit.metrics import merge
@@ -23,38 +23,21 @@ from belljar.gateway.audit.observing import Denial
 from belljar.gateway.io.loop import Loop, Task, log_bug
 from belljar.gateway.limits import Limits
 from belljar.gateway.listeners import Listeners
+from belljar.gateway.service import Acknowledgement, OpenFlow
 from belljar.gateway.settings import DEFAULTS, Settings
 from belljar.gateway.workers.data import flow_from_data, settings_to_data
 from belljar.gateway.workers.keeper import Keeper, Start
 from belljar.gateway.workers.namememory import NameMemory
 from belljar.gateway.workers.process import WorkerLostError, WorkerSilentError
 from belljar.gateway.workers.supervised import Change, SupervisedSandbox
-from belljar.policy import Flow, ResolvedPolicy
+from belljar.policy import ResolvedPolicy
 
 _SHUT_DOWN: Final = "all of them have been shut down"
 _TICK_SECONDS: Final = 0.5
 
 
-class Acknowledgement(NamedTuple):
-    """No other policy than this will be in force."""
-
-    generation: int
-    flows_cut: int
-    in_force: bool = True
-    """Whether it is by now. If not, the sandbox can reach nothing until it is."""
-
-
-class OpenFlow(NamedTuple):
-    """A live flow, and what it has carried so far."""
-
-    flow: Flow
-    bytes_up: int
-    bytes_down: int
-    seconds: float
-
-
 class Workers:
-    """Worker processes. Any thread may call any method; none waits for a worker that does not answer.
+    """A `GatewayService` of worker processes. No method waits for a worker that does not answer.
 
     Methods raise KeyError for an unknown sandbox, and WorkerLostError when all has been shut down.
     """

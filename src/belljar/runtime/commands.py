@@ -24,12 +24,12 @@ from threading import Timer
 from typing import Any, Final, Literal, NamedTuple
 
 from belljar.backends.interface import LostError, MachineError, Process, Streams
-from belljar.control.networks import Networks
-from belljar.control.pipes import Pipe
-from belljar.control.plane import Plane
-from belljar.control.sandbox import Sandbox
-from belljar.control.threads import apart
 from belljar.errors import BelljarError
+from belljar.runtime.context import Context
+from belljar.runtime.pipes import Pipe
+from belljar.runtime.policies import Networks
+from belljar.runtime.sandbox import Sandbox
+from belljar.runtime.threads import apart
 from belljar.sandbox.spec import Command
 
 Stream = Literal["stdout", "stderr"]
@@ -61,16 +61,16 @@ class Ended:
 class Commands:
     """Starts commands."""
 
-    def __init__(self, plane: Plane, networks: Networks) -> None:
-        self._plane, self._networks = plane, networks
-        self._directory = plane.state / "pipes"
+    def __init__(self, context: Context, networks: Networks) -> None:
+        self._context, self._networks = context, networks
+        self._directory = context.state / "pipes"
         self._directory.mkdir(mode=0o700, exist_ok=True)
         self._drains: set[asyncio.Task[None]] = set()
         self._ends: set[asyncio.Task[None]] = set()
 
     async def start(self, sandbox: Sandbox, command: Command, stdin: bytes, timeout: float | None) -> "Running":
         """Start a command. Raises what `Backend.start` raises."""
-        self._plane.find_served(sandbox.id)
+        self._context.find_served(sandbox.id)
         name, loop = f"{sandbox.id}-{secrets.token_hex(6)}", asyncio.get_running_loop()
         try:
             pipes: Pipes = {stream: Pipe(self._directory / f"{name}-{stream}") for stream in _STREAMS}
@@ -120,7 +120,7 @@ class Commands:
         ends = [pipe.open_writer() for pipe in pipes.values()]
         try:
             streams = Streams(given, *ends)
-            return await self._plane.inside(sandbox, lambda backend: backend.start(sandbox.id, command, streams))
+            return await self._context.inside(sandbox, lambda backend: backend.start(sandbox.id, command, streams))
         finally:
             for descriptor in (given, *ends):
                 os.close(descriptor)

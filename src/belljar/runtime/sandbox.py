@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from belljar.control.deadlines import Deadline
-from belljar.control.network import Network
+from belljar.runtime.deadlines import Deadline
+from belljar.runtime.network import Network
+from belljar.runtime.storage import Row
 
 _ASKED_OF_OLD: Final = {"read_only": False, "isolation": "sealed"}
 """What sandboxes were, that were written down when nobody could ask for anything else."""
@@ -29,14 +30,6 @@ class Status(StrEnum):
     DEAD = "dead"
     """All its processes have ended."""
     DELETING = "deleting"
-
-
-class Row(NamedTuple):
-    """A sandbox as it is stored."""
-
-    id: str
-    state: str
-    network: str
 
 
 class Request(NamedTuple):

@@ -5,14 +5,14 @@ from typing import Any
 
 from starlette.responses import Response
 
-from belljar.control.answers import data_answer, empty_answer
-from belljar.control.calls import Call
-from belljar.control.network import Grant, Network, Prepared
-from belljar.control.networks import Change, check_match, etag
-from belljar.control.previews import preview
-from belljar.control.problems import Finding, ProblemError, refusing
+from belljar.control.http.requests import Call
+from belljar.control.http.responses import data_answer, empty_answer
 from belljar.policy import Problem, explain
 from belljar.policy.explain import UnreadableDestinationError
+from belljar.runtime.network import Grant, Network, Prepared
+from belljar.runtime.policies import Change, check_match, etag
+from belljar.runtime.previews import preview
+from belljar.runtime.problems import Finding, ProblemError, refusing
 
 
 async def get(call: Call) -> Response:
@@ -80,7 +80,7 @@ async def end_grant(call: Call) -> Response:
 async def _preview(call: Call, prepared: Prepared, *, keep_grants: bool) -> Response:
     sandbox = call.served_sandbox
     check_match(sandbox, call.request.headers.get("if-match"))
-    found = await preview(call.services.plane, sandbox, prepared, keep_grants=keep_grants)
+    found = await preview(call.services.context, sandbox, prepared, keep_grants=keep_grants)
     told = {
         "generation": sandbox.network.generation,
         "warnings": _warnings(prepared.warnings),

@@ -1,16 +1,8 @@
-"""What the server itself tells, beside what the gateway does: one type for each event, and its fields are the line's.
+"""What happens in the life of a sandbox: one type for each event. docs/api.md explains them."""
 
-The lines are those of the audit log, with the same common fields; docs/api.md explains these events.
-"""
-
-import json
-import time
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
-
-from belljar.control.store import Told
-from belljar.gateway.audit.events import VERSION
 
 
 class SandboxCreated(NamedTuple):
@@ -60,7 +52,7 @@ class GrantClosed(NamedTuple):
     cause: Literal["request", "time", "replaced"]
 
 
-Happening: TypeAlias = (
+RuntimeEvent: TypeAlias = (
     SandboxCreated
     | SandboxAdopted
     | SandboxPaused
@@ -71,7 +63,7 @@ Happening: TypeAlias = (
     | GrantClosed
 )
 
-HAPPENINGS: Final[Mapping[type[Happening], str]] = MappingProxyType(
+EVENT_NAMES: Final[Mapping[type[RuntimeEvent], str]] = MappingProxyType(
     {
         SandboxCreated: "sandbox.created",
         SandboxAdopted: "sandbox.adopted",
@@ -84,12 +76,3 @@ HAPPENINGS: Final[Mapping[type[Happening], str]] = MappingProxyType(
     }
 )
 """The name of each."""
-
-
-def told(sandbox: str, happening: Happening) -> Told:
-    """Return what happened as a line."""
-    now = time.time()
-    stamp = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now % 1 * 1000):03}Z"
-    event = HAPPENINGS[type(happening)]
-    common = {"v": VERSION, "time": stamp, "event": event, "sandbox": sandbox}
-    return Told(sandbox, event, json.dumps(common | happening._asdict(), separators=(",", ":")))

@@ -3,11 +3,10 @@
 from typing import Final
 
 from belljar.backends.interface import FILE_LIMIT
-from belljar.control import exechandlers, networkhandlers, sandboxhandlers, watchhandlers
-from belljar.control.answers import EVENT_STREAM
-from belljar.control.operations import BINARY, PREFIX, Answer, Body, Operation
-from belljar.control.sandbox import Status
-from belljar.control.schemas import (
+from belljar.control.http import exechandlers, networkhandlers, sandboxhandlers, watchhandlers
+from belljar.control.http.operations import BINARY, PREFIX, Answer, Body, Operation
+from belljar.control.http.responses import EVENT_STREAM
+from belljar.control.http.schemas import (
     AMEND,
     COMPONENTS,
     CREATE,
@@ -23,6 +22,7 @@ from belljar.control.schemas import (
     text,
 )
 from belljar.gateway.audit.metrics import CONTENT_TYPE as METRICS
+from belljar.runtime.sandbox import Status
 
 _ALL: Final = f"{PREFIX}/sandboxes"
 _ONE: Final = f"{_ALL}/{{id}}"

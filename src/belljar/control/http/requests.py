@@ -6,13 +6,13 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
-from belljar.control.operations import JSON, Operation
-from belljar.control.problems import Finding, ProblemError, refusing
-from belljar.control.sandbox import Sandbox
+from belljar.control.http.operations import JSON, Operation
+from belljar.control.http.validation import check
 from belljar.control.services import Services
-from belljar.control.validation import check
 from belljar.policy.language.reading import Reading, UnreadableError
 from belljar.policy.language.syntax import Syntax, read_text
+from belljar.runtime.problems import Finding, ProblemError, refusing
+from belljar.runtime.sandbox import Sandbox
 
 MOST_JSON: Final = 32 << 20
 
@@ -35,17 +35,17 @@ class Call:
     @property
     def sandbox(self) -> Sandbox:
         """The sandbox that the path names. Raises ProblemError."""
-        return self.services.plane.find(self.request.path_params["id"])
+        return self.services.context.find(self.request.path_params["id"])
 
     @property
     def served_sandbox(self) -> Sandbox:
         """The same, if its doors are served. Raises ProblemError."""
-        return self.services.plane.find_served(self.request.path_params["id"])
+        return self.services.context.find_served(self.request.path_params["id"])
 
     @property
     def living_sandbox(self) -> Sandbox:
         """The same, if it lives, whether its doors are served or not. Raises ProblemError."""
-        return self.services.plane.find_alive(self.request.path_params["id"])
+        return self.services.context.find_alive(self.request.path_params["id"])
 
 
 async def read_call(operation: Operation, services: Services, request: Request) -> Call:

@@ -7,18 +7,18 @@ from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any, Final
 
-from belljar.control.network import Network, Prepared
-from belljar.control.plane import Plane
-from belljar.control.sandbox import Sandbox
-from belljar.control.store import Event
-from belljar.control.threads import apart
 from belljar.policy import CompiledPolicy, Flow, Protocol, question
+from belljar.runtime.context import Context
+from belljar.runtime.network import Network, Prepared
+from belljar.runtime.sandbox import Sandbox
+from belljar.runtime.storage import StoredEvent
+from belljar.runtime.threads import apart
 
 _RECENT: Final = 1000
 _TRIED: Final = ("flow.allowed", "flow.denied", "dns.answered", "dns.denied")
 
 
-async def preview(plane: Plane, sandbox: Sandbox, prepared: Prepared, *, keep_grants: bool) -> dict[str, Any]:
+async def preview(context: Context, sandbox: Sandbox, prepared: Prepared, *, keep_grants: bool) -> dict[str, Any]:
     """Return what would change. Nothing does."""
     network = replace(sandbox.network, base=prepared.resolved)
     if not keep_grants:
@@ -26,8 +26,8 @@ async def preview(plane: Plane, sandbox: Sandbox, prepared: Prepared, *, keep_gr
     now, then = await asyncio.gather(
         asyncio.to_thread(Network.compiled, sandbox.network), asyncio.to_thread(Network.compiled, network)
     )
-    live = [open_flow.flow for open_flow in await apart(lambda: plane.workers.flows(sandbox.id))]
-    recent = [_flow(event) for event in await plane.store.latest(sandbox.id, _TRIED, _RECENT)]
+    live = [open_flow.flow for open_flow in await apart(lambda: context.gateway.flows(sandbox.id))]
+    recent = [_flow(event) for event in await context.store.latest(sandbox.id, _TRIED, _RECENT)]
     changes = list(_changes(now, then, dict.fromkeys((*live, *recent)), frozenset(live)))
     return {"flows_reset": sum(not then.decide(flow).allowed for flow in live), "changes": changes}
 
@@ -49,7 +49,7 @@ def _changes(
             }
 
 
-def _flow(event: Event) -> Flow:
+def _flow(event: StoredEvent) -> Flow:
     fields = json.loads(event.line)
     if event.event.startswith("dns."):
         return question(fields["name"])

@@ -1,4 +1,4 @@
-"""The parts that every service of the control plane works with."""
+"""The parts that everything in the runtime works with."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -8,20 +8,19 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from belljar.backends.interface import Backend, GoneError
-from belljar.control.happenings import SandboxDied
-from belljar.control.hub import Hub
-from belljar.control.problems import ProblemError
-from belljar.control.sandbox import Sandbox, Status
-from belljar.control.store import Store
-from belljar.control.threads import apart
+from belljar.gateway.service import GatewayService
 from belljar.gateway.settings import DEFAULTS, Settings
-from belljar.gateway.workers.supervisor import Workers
+from belljar.runtime.events import SandboxDied
+from belljar.runtime.problems import ProblemError
+from belljar.runtime.sandbox import Sandbox, Status
+from belljar.runtime.storage import EventSink, Store
+from belljar.runtime.threads import apart
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Plane:
+class Context:
     """Where sandboxes are made, served, written down and told of."""
 
     state: Path
@@ -31,9 +30,9 @@ class Plane:
     """Where the server listens on this machine: no sandbox ever reaches it."""
 
     backends: Mapping[str, Backend]
-    workers: Workers
+    gateway: GatewayService
     store: Store
-    hub: Hub
+    events: EventSink
     settings: Settings = DEFAULTS
     sandboxes: dict[str, Sandbox] = field(default_factory=dict)
     """All that there are, the oldest first."""
@@ -66,7 +65,7 @@ class Plane:
 
     def tell(self, sandbox: Sandbox) -> dict[str, Any]:
         """Return what a client is told of a sandbox."""
-        return sandbox.to_data(in_force=self.workers.is_in_force(sandbox.id))
+        return sandbox.to_data(in_force=self.gateway.is_in_force(sandbox.id))
 
     async def inside(self, sandbox: Sandbox, act: Callable[[Backend], T]) -> T:
         """Have the sandbox's backend do something inside, when it is its turn. Raises what `with_backend` raises."""
@@ -86,11 +85,11 @@ class Plane:
         if sandbox.status not in (Status.RUNNING, Status.PAUSED, Status.CLOSED):
             return
         sandbox.status, sandbox.detail = Status.DEAD, "all its processes have ended"
-        self.hub.tell(sandbox.id, SandboxDied())
+        self.events.tell(sandbox.id, SandboxDied())
         await self.stop_serving(sandbox)
         await self.store.save(sandbox.to_row())
 
     async def stop_serving(self, sandbox: Sandbox) -> None:
         """Leave a sandbox without doors. Raises WorkerLostError when the gateway is being shut down."""
         with suppress(KeyError):  # nobody serves it
-            await apart(lambda: self.workers.close(sandbox.id))
+            await apart(lambda: self.gateway.close(sandbox.id))

@@ -16,14 +16,14 @@ from functools import partial
 from typing import Final
 
 from belljar.backends.interface import GoneError, State
-from belljar.control.database import StorageError
-from belljar.control.happenings import SandboxAdopted, SandboxDeleted
-from belljar.control.plane import Plane
-from belljar.control.sandbox import Sandbox, Status
-from belljar.control.sandboxes import Sandboxes
-from belljar.control.threads import apart
 from belljar.errors import BelljarError
 from belljar.gateway.listeners import Listeners
+from belljar.runtime.context import Context
+from belljar.runtime.events import SandboxAdopted, SandboxDeleted
+from belljar.runtime.lifecycle import Sandboxes
+from belljar.runtime.sandbox import Sandbox, Status
+from belljar.runtime.storage import StorageError
+from belljar.runtime.threads import apart
 
 _LOG: Final = logging.getLogger(__name__)
 _AT_ONCE: Final = 8
@@ -38,88 +38,88 @@ class ServedPortError(BelljarError):
     """A sandbox may reach the port that the server is to listen on."""
 
 
-async def adopt_all(plane: Plane, sandboxes: Sandboxes) -> set["asyncio.Task[None]"]:
+async def adopt_all(context: Context, sandboxes: Sandboxes) -> set["asyncio.Task[None]"]:
     """Go on where an earlier life has stopped; return the tasks that a backend lets us wait for.
 
     Raises StorageError, ServedPortError.
     """
-    known = [Sandbox.from_row(row) for row in await plane.store.rows()]
+    known = [Sandbox.from_row(row) for row in await context.store.rows()]
     for sandbox in known:
-        if sandbox.id in plane.store.stale:
+        if sandbox.id in context.store.stale:
             _LOG.warning("%s may reach nothing: its latest policy could not be written down; set it again", sandbox.id)
             sandbox.network = sandbox.network.closed()
-        _check_port(sandbox, plane.control_port)
-        plane.sandboxes[sandbox.id] = sandbox
-        if sandbox.backend not in plane.backends:
+        _check_port(sandbox, context.control_port)
+        context.sandboxes[sandbox.id] = sandbox
+        if sandbox.backend not in context.backends:
             sandbox.status, sandbox.detail = Status.CLOSED, f"its backend, {sandbox.backend}, is not there"
     late = await asyncio.gather(
         *(
-            _adopt_from(plane, sandboxes, name, [sandbox for sandbox in known if sandbox.backend == name])
-            for name in plane.backends
+            _adopt_from(context, sandboxes, name, [sandbox for sandbox in known if sandbox.backend == name])
+            for name in context.backends
         )
     )
     return set().union(*late)
 
 
 async def _adopt_from(
-    plane: Plane, sandboxes: Sandboxes, name: str, known: Sequence[Sandbox]
+    context: Context, sandboxes: Sandboxes, name: str, known: Sequence[Sandbox]
 ) -> set["asyncio.Task[None]"]:
     """Go on with the sandboxes of one backend; return the tasks that it lets us wait for."""
     try:
         async with asyncio.timeout(SECONDS_TO_ANSWER):
-            states = {found.sandbox: found.state for found in await apart(plane.backends[name].sandboxes)}
+            states = {found.sandbox: found.state for found in await apart(context.backends[name].sandboxes)}
     except BelljarError as error:
-        await _close_all(plane, known, str(error))
+        await _close_all(context, known, str(error))
         return set()
     except TimeoutError:
-        await _close_all(plane, known, f"{name} does not answer; it is asked again until it does")
+        await _close_all(context, known, f"{name} does not answer; it is asked again until it does")
         return set()
     turns = asyncio.Semaphore(_AT_ONCE)
 
     async def go_on(sandbox: Sandbox) -> None:
         async with sandbox.lock:
             async with turns:
-                going = asyncio.create_task(_go_on(plane, sandboxes, sandbox, states.get(sandbox.id, State.DEAD)))
+                going = asyncio.create_task(_go_on(context, sandboxes, sandbox, states.get(sandbox.id, State.DEAD)))
                 await asyncio.wait({going}, timeout=SECONDS_TO_ANSWER)
             await going
 
-    sweeping = asyncio.create_task(_sweep_strangers(plane, name, states))
+    sweeping = asyncio.create_task(_sweep_strangers(context, name, states))
     adopting = {asyncio.create_task(go_on(sandbox)): sandbox for sandbox in known}
     done, late = await asyncio.wait((sweeping, *adopting), timeout=SECONDS_TO_ANSWER)
     for task in done:
         task.result()
     await _close_all(
-        plane,
+        context,
         [sandbox for task, sandbox in adopting.items() if task in late],
         f"{name} has not opened its doors yet; that goes on",
     )
     return late
 
 
-async def adopt(plane: Plane, sandbox: Sandbox, state: State) -> None:
+async def adopt(context: Context, sandbox: Sandbox, state: State) -> None:
     """Serve the doors of a sandbox that lives; it stays closed if that does not work. Raises StorageError."""
     try:
-        await _open_doors(plane, sandbox, _STATUS[state])
+        await _open_doors(context, sandbox, _STATUS[state])
     except BelljarError as error:
-        await _close_all(plane, [sandbox], str(error))
+        await _close_all(context, [sandbox], str(error))
         return
-    plane.hub.tell(sandbox.id, SandboxAdopted())
-    await plane.store.save(sandbox.to_row())
+    context.events.tell(sandbox.id, SandboxAdopted())
+    await context.store.save(sandbox.to_row())
 
 
-async def _sweep_strangers(plane: Plane, name: str, states: Iterable[str]) -> None:
+async def _sweep_strangers(context: Context, name: str, states: Iterable[str]) -> None:
     for stranger in states:
-        if stranger not in plane.sandboxes:
+        if stranger not in context.sandboxes:
             _LOG.warning("sweeping %s of the backend %s, which nobody knows", stranger, name)
             try:
-                await apart(partial(plane.backends[name].destroy, stranger))
+                await apart(partial(context.backends[name].destroy, stranger))
             except BelljarError as error:
                 _LOG.warning("%s is left over: %s", stranger, error)
 
 
-async def _go_on(plane: Plane, sandboxes: Sandboxes, sandbox: Sandbox, state: State) -> None:
+async def _go_on(context: Context, sandboxes: Sandboxes, sandbox: Sandbox, state: State) -> None:
     if state is not State.DEAD and sandbox.status not in _UNFINISHED:
-        await adopt(plane, sandbox, state)
+        await adopt(context, sandbox, state)
         return
     try:
         await sandboxes.destroy(sandbox)
@@ -129,27 +129,27 @@ async def _go_on(plane: Plane, sandboxes: Sandboxes, sandbox: Sandbox, state: St
         _LOG.warning("%s cannot be swept yet: %s", sandbox.id, error)
         sandbox.status = Status.DELETING
     else:
-        plane.hub.tell(sandbox.id, SandboxDeleted("sweep"))
+        context.events.tell(sandbox.id, SandboxDeleted("sweep"))
 
 
-async def _close_all(plane: Plane, sandboxes: Iterable[Sandbox], why: str) -> None:
+async def _close_all(context: Context, sandboxes: Iterable[Sandbox], why: str) -> None:
     """Note which sandboxes nobody serves. What was half made or half deleted is deleted as soon as it can be."""
     for sandbox in sandboxes:
-        if plane.workers.has(sandbox.id):
+        if context.gateway.has(sandbox.id):
             continue
         is_unfinished = sandbox.status in _UNFINISHED
         closed = (Status.DELETING, None) if is_unfinished else (Status.CLOSED, why)
         if closed != (sandbox.status, sandbox.detail):
             _LOG.warning("%s stays closed: %s", sandbox.id, why)
             sandbox.status, sandbox.detail = closed
-            await plane.store.save(sandbox.to_row())
+            await context.store.save(sandbox.to_row())
 
 
-async def _open_doors(plane: Plane, sandbox: Sandbox, status: Status) -> None:
-    listeners = await apart(lambda: plane.backends[sandbox.backend].adopt(sandbox.id))
+async def _open_doors(context: Context, sandbox: Sandbox, status: Status) -> None:
+    listeners = await apart(lambda: context.backends[sandbox.backend].adopt(sandbox.id))
     try:
         async with sandbox.network_lock:
-            await _serve(plane, sandbox, listeners)
+            await _serve(context, sandbox, listeners)
             sandbox.detail = None if sandbox.status is Status.CLOSED else sandbox.detail
             sandbox.status = status
     except BaseException:
@@ -157,12 +157,12 @@ async def _open_doors(plane: Plane, sandbox: Sandbox, status: Status) -> None:
         raise
 
 
-async def _serve(plane: Plane, sandbox: Sandbox, listeners: Listeners) -> None:
+async def _serve(context: Context, sandbox: Sandbox, listeners: Listeners) -> None:
     """Have a sandbox served with what it may reach by now: that may have changed, as long as nobody served it."""
     if sandbox.status is Status.DELETING:
         raise GoneError("it is being deleted")
     network = sandbox.network = sandbox.network.now()
-    await apart(lambda: plane.workers.open(sandbox.id, network.resolved(), listeners, until=network.until))
+    await apart(lambda: context.gateway.open(sandbox.id, network.resolved(), listeners, until=network.until))
 
 
 def _check_port(sandbox: Sandbox, port: int | None) -> None:

@@ -11,11 +11,11 @@ from typing import Final
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from belljar.control.answers import problem_answer
-from belljar.control.peers import TRUSTED
-from belljar.control.problems import ProblemError
+from belljar.control.http.peers import TRUSTED
+from belljar.control.http.responses import problem_answer
 from belljar.control.tokens import TokenFile
 from belljar.names import SpellingError, parse_authority
+from belljar.runtime.problems import ProblemError
 
 DESCRIPTION: Final = "/api/v1/openapi.json"
 """What can be read of the API without a token."""

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from starlette.responses import Response, StreamingResponse
 
-from belljar.control.problems import CONTENT_TYPE, ProblemError
+from belljar.control.http.problems import CONTENT_TYPE, status_of, to_data
+from belljar.runtime.problems import ProblemError
 
 EVENT_STREAM: Final = "text/event-stream"
 
@@ -23,8 +24,8 @@ def empty_answer() -> Response:
 
 def problem_answer(problem: ProblemError, headers: Mapping[str, str] | None = None) -> Response:
     """Return an answer that says what is wrong."""
-    extra = {"www-authenticate": "Bearer"} if problem.status == 401 else {}
-    return Response(json.dumps(problem.to_data()), problem.status, {**extra, **(headers or {})}, CONTENT_TYPE)
+    extra = {"www-authenticate": "Bearer"} if status_of(problem) == 401 else {}
+    return Response(json.dumps(to_data(problem)), status_of(problem), {**extra, **(headers or {})}, CONTENT_TYPE)
 
 
 def stream_answer(events: AsyncIterator[bytes]) -> Response:

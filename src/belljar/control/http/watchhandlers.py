@@ -7,14 +7,13 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from belljar import __version__
-from belljar.control.answers import KEEP_ALIVE, data_answer, server_sent, stream_answer
-from belljar.control.calls import Call
-from belljar.control.database import StorageError
-from belljar.control.happenings import HAPPENINGS, SandboxDeleted
-from belljar.control.problems import Finding, refusing
-from belljar.control.store import Event
-from belljar.control.threads import apart
+from belljar.control.http.requests import Call
+from belljar.control.http.responses import KEEP_ALIVE, data_answer, server_sent, stream_answer
 from belljar.gateway.audit.metrics import CONTENT_TYPE as METRICS
+from belljar.runtime.events import EVENT_NAMES, SandboxDeleted
+from belljar.runtime.problems import Finding, refusing
+from belljar.runtime.storage import StorageError, StoredEvent
+from belljar.runtime.threads import apart
 
 _DENIALS: Final = ("flow.denied", "dns.denied")
 _LATEST: Final = 100
@@ -23,14 +22,14 @@ _LATEST: Final = 100
 async def denials(call: Call) -> Response:
     """List the latest denials, the newest first."""
     sandbox = call.sandbox
-    found = await call.services.plane.store.latest(sandbox.id, _DENIALS, call.query.get("limit", _LATEST))
+    found = await call.services.store.latest(sandbox.id, _DENIALS, call.query.get("limit", _LATEST))
     return data_answer({"denials": [_numbered(event) for event in found]})
 
 
 async def flows(call: Call) -> Response:
     """List what is open now."""
     sandbox = call.served_sandbox
-    found = await apart(lambda: call.services.plane.workers.flows(sandbox.id))
+    found = await apart(lambda: call.services.workers.flows(sandbox.id))
     return data_answer(
         {
             "flows": [
@@ -61,18 +60,18 @@ async def events(call: Call) -> Response:
 
 async def metrics(call: Call) -> Response:
     """Tell the numbers."""
-    text = await apart(call.services.plane.workers.metrics)
+    text = await apart(call.services.workers.metrics)
     return Response(text, headers={"content-type": METRICS})
 
 
 async def health(call: Call) -> Response:
     """Tell whether everything that the server stands on is there."""
-    plane, problems = call.services.plane, []
+    services, problems = call.services, []
     try:
-        await plane.store.check()
+        await services.store.check()
     except StorageError:
         problems.append("the database cannot be written")
-    if None in plane.workers.pids():
+    if None in services.workers.pids():
         problems.append("a worker of the gateway is being replaced")
     status = "degraded" if problems else "ok"
     return data_answer({"status": status, "version": __version__, "problems": problems}, 503 if problems else 200)
@@ -82,22 +81,22 @@ def _follow(call: Call, sandbox: str | None) -> AsyncIterator[bytes]:
     header = call.request.headers.get("last-event-id")
     if header is not None and not (header.isascii() and header.isdecimal() and len(header) < 19):
         raise refusing("invalid_request", [Finding("Last-Event-ID", "is no number of an event; leave it out")])
-    last = call.services.plane.hub.last
+    last = call.services.hub.last
     after = int(header) if header is not None else call.query.get("after", last)
     return _encoded(call, min(after, last), sandbox)
 
 
 async def _encoded(call: Call, after: int, sandbox: str | None) -> AsyncIterator[bytes]:
     yield b"id: %d\n\n" % after  # at once, so that whoever is cut off before the first event misses nothing either
-    async for batch in call.services.plane.hub.follow(after, sandbox, wait=call.query.get("follow", True)):
+    async for batch in call.services.hub.follow(after, sandbox, wait=call.query.get("follow", True)):
         yield b"".join(map(_server_sent, batch)) or KEEP_ALIVE
-        if sandbox is not None and any(event.event == HAPPENINGS[SandboxDeleted] for event in batch):
+        if sandbox is not None and any(event.event == EVENT_NAMES[SandboxDeleted] for event in batch):
             return
 
 
-def _server_sent(event: Event) -> bytes:
+def _server_sent(event: StoredEvent) -> bytes:
     return server_sent(event.line, event=event.event, number=event.id)
 
 
-def _numbered(event: Event) -> dict[str, Any]:
+def _numbered(event: StoredEvent) -> dict[str, Any]:
     return {"id": event.id, **json.loads(event.line)}

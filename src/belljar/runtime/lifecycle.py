@@ -12,20 +12,19 @@ import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, Literal
 
-from belljar.control.database import StorageError
-from belljar.control.deadlines import since_boot
-from belljar.control.happenings import SandboxCreated, SandboxDeleted, SandboxPaused, SandboxResumed
-from belljar.control.network import Network, Prepared
-from belljar.control.plane import Plane
-from belljar.control.problems import Finding, ProblemError, refusing
-from belljar.control.sandbox import Request, Sandbox, Status
-from belljar.control.threads import apart
 from belljar.errors import BelljarError
 from belljar.gateway.upstream.proxy import check_enforceable
-from belljar.sandbox.spec import Bind, Isolation, ResourceLimits, SandboxSpec
+from belljar.runtime.context import Context
+from belljar.runtime.deadlines import since_boot
+from belljar.runtime.events import SandboxCreated, SandboxDeleted, SandboxPaused, SandboxResumed
+from belljar.runtime.network import Network, Prepared
+from belljar.runtime.problems import Finding, ProblemError, refusing
+from belljar.runtime.sandbox import Request, Sandbox, Status
+from belljar.runtime.storage import StorageError
+from belljar.runtime.threads import apart
+from belljar.sandbox.spec import SandboxSpec
 
 _SECONDS_TO_PAUSE: Final = 2.0
 
@@ -47,8 +46,8 @@ class Order:
 class Sandboxes:
     """Makes sandboxes, and ends them."""
 
-    def __init__(self, plane: Plane) -> None:
-        self._plane = plane
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     async def create(self, order: Order) -> tuple[Sandbox, bool]:
         """Make a sandbox; it is sealed and ready. Tell whether it is a new one: a repeated request makes none.
@@ -58,7 +57,7 @@ class Sandboxes:
         if (known := self._by_request(order.request)) is not None:
             async with known.lock:  # it may be in the making
                 pass
-            return (known, False) if known.id in self._plane.sandboxes else await self.create(order)
+            return (known, False) if known.id in self._context.sandboxes else await self.create(order)
         sandbox = Sandbox(
             id=f"sb-{secrets.token_hex(6)}",
             backend=order.backend,
@@ -69,17 +68,17 @@ class Sandboxes:
             ttl=order.ttl,
             hard_ttl=order.hard_ttl,
         )
-        check_enforceable(order.prepared.resolved, self._plane.settings)
-        self._plane.sandboxes[sandbox.id] = sandbox
+        check_enforceable(order.prepared.resolved, self._context.settings)
+        self._context.sandboxes[sandbox.id] = sandbox
         async with sandbox.lock:
             try:
-                await self._plane.store.save(sandbox.to_row())
+                await self._context.store.save(sandbox.to_row())
                 await self._make(sandbox, order.spec)
             except BaseException:
                 await self._sweep(sandbox)
                 raise
-        self._plane.deadline_set.set()
-        self._plane.hub.tell(sandbox.id, SandboxCreated(sandbox.backend, dict(sandbox.labels)))
+        self._context.deadline_set.set()
+        self._context.events.tell(sandbox.id, SandboxCreated(sandbox.backend, dict(sandbox.labels)))
         return sandbox, True
 
     async def delete(self, sandbox: Sandbox, cause: Literal["request", "hard_ttl", "sweep"]) -> None:
@@ -87,10 +86,10 @@ class Sandboxes:
 
         These go first: whoever has the lock may be waiting for a backend that does not answer.
         """
-        if sandbox.status is not Status.CREATING and self._plane.sandboxes.get(sandbox.id) is sandbox:
+        if sandbox.status is not Status.CREATING and self._context.sandboxes.get(sandbox.id) is sandbox:
             await self._shut(sandbox)
         async with sandbox.lock:
-            if self._plane.sandboxes.get(sandbox.id) is not sandbox:
+            if self._context.sandboxes.get(sandbox.id) is not sandbox:
                 return  # somebody else was quicker
             if sandbox.status is not Status.DELETING:  # it was just being made, or adopted
                 await self._shut(sandbox)
@@ -101,22 +100,22 @@ class Sandboxes:
                     "not_written_down",
                     f"{sandbox.id} has ended, and reaches nothing; it is forgotten as soon as this works: {error}",
                 ) from error
-        self._plane.hub.tell(sandbox.id, SandboxDeleted(cause))
+        self._context.events.tell(sandbox.id, SandboxDeleted(cause))
 
     async def _shut(self, sandbox: Sandbox) -> None:
         """Leave a sandbox without doors for good, and write that down: nobody opens them again after a restart."""
         sandbox.status, sandbox.detail = Status.DELETING, None
-        await self._plane.stop_serving(sandbox)
+        await self._context.stop_serving(sandbox)
         try:
-            await self._plane.store.save(sandbox.to_row())
+            await self._context.store.save(sandbox.to_row())
         except StorageError:
-            self._plane.store.stale.add(sandbox.id)  # should the backend fail, too, it is not opened again
+            self._context.store.stale.add(sandbox.id)  # should the backend fail, too, it is not opened again
 
     async def destroy(self, sandbox: Sandbox) -> None:
         """Have the backend forget a sandbox that nobody serves, and forget it ourselves."""
-        await apart(lambda: self._plane.backends[sandbox.backend].destroy(sandbox.id))
-        await self._plane.store.remove(sandbox.id)
-        self._plane.sandboxes.pop(sandbox.id, None)
+        await apart(lambda: self._context.backends[sandbox.backend].destroy(sandbox.id))
+        await self._context.store.remove(sandbox.id)
+        self._context.sandboxes.pop(sandbox.id, None)
 
     async def expire(self, sandbox: Sandbox) -> None:
         """Pause a sandbox whose time to live is over. If the backend takes long for it, nothing is to be reached."""
@@ -129,37 +128,37 @@ class Sandboxes:
     async def pause(self, sandbox: Sandbox, cause: Literal["request", "ttl"]) -> None:
         """Stop every process inside where it is."""
         async with sandbox.lock:
-            self._plane.find_alive(sandbox.id)
-            await self._plane.with_backend(sandbox, lambda backend: backend.pause(sandbox.id))
+            self._context.find_alive(sandbox.id)
+            await self._context.with_backend(sandbox, lambda backend: backend.pause(sandbox.id))
             if sandbox.status in (Status.PAUSED, Status.DELETING):
                 return
             if sandbox.status is not Status.CLOSED:  # once its doors can be opened, it is seen to be paused
                 sandbox.status = Status.PAUSED
             sandbox.detail = "its time to live was over; resume it, or delete it" if cause == "ttl" else None
             sandbox.expires = None
-            await self._plane.store.save(sandbox.to_row())
-        self._plane.hub.tell(sandbox.id, SandboxPaused(cause))
+            await self._context.store.save(sandbox.to_row())
+        self._context.events.tell(sandbox.id, SandboxPaused(cause))
 
     async def resume(self, sandbox: Sandbox) -> None:
         """Let every process inside go on. The time to live begins anew; that until it is deleted does not."""
         async with sandbox.lock:
-            self._plane.find_served(sandbox.id)
-            await self._plane.with_backend(sandbox, lambda backend: backend.resume(sandbox.id))
+            self._context.find_served(sandbox.id)
+            await self._context.with_backend(sandbox, lambda backend: backend.resume(sandbox.id))
             if sandbox.status in (Status.RUNNING, Status.DELETING):
                 return
-            if not self._plane.workers.is_in_force(sandbox.id):  # it could not be paused in time
+            if not self._context.gateway.is_in_force(sandbox.id):  # it could not be paused in time
                 await self._put_in_force(sandbox)
             hard_expires = sandbox.hard_expires
             sandbox.begin_ttl()
             sandbox.status, sandbox.detail, sandbox.hard_expires = Status.RUNNING, None, hard_expires
-            await self._plane.store.save(sandbox.to_row())
-        self._plane.deadline_set.set()
-        self._plane.hub.tell(sandbox.id, SandboxResumed())
+            await self._context.store.save(sandbox.to_row())
+        self._context.deadline_set.set()
+        self._context.events.tell(sandbox.id, SandboxResumed())
 
     async def refresh(self, sandbox: Sandbox, ttl: float | None, hard_ttl: float | None) -> None:
         """Count the times to live from now on, with other lengths if some are given."""
         async with sandbox.lock:
-            self._plane.find_served(sandbox.id)
+            self._context.find_served(sandbox.id)
             before = sandbox.ttl, sandbox.hard_ttl, sandbox.expires, sandbox.hard_expires
             sandbox.ttl = sandbox.ttl if ttl is None else ttl or None
             sandbox.hard_ttl = sandbox.hard_ttl if hard_ttl is None else hard_ttl or None
@@ -168,22 +167,22 @@ class Sandboxes:
                 sandbox.begin_ttl()
                 if sandbox.status is Status.PAUSED:
                     sandbox.expires = None
-                await self._plane.store.save(sandbox.to_row())
+                await self._context.store.save(sandbox.to_row())
             except BelljarError:
                 sandbox.ttl, sandbox.hard_ttl, sandbox.expires, sandbox.hard_expires = before
                 raise
-        self._plane.deadline_set.set()
+        self._context.deadline_set.set()
 
     async def _put_in_force(self, sandbox: Sandbox, *, until: float | None = None) -> None:
         """Have the gateway told of the policy again, for no longer than until some moment."""
-        workers = self._plane.workers
+        workers = self._context.gateway
         async with sandbox.network_lock:
             network = sandbox.network
             with suppress(KeyError):  # nobody serves it
                 await apart(lambda: workers.change_policy(sandbox.id, network.resolved(), until=until or network.until))
 
     async def _make(self, sandbox: Sandbox, spec: SandboxSpec) -> None:
-        backend, workers = self._plane.backends[sandbox.backend], self._plane.workers
+        backend, workers = self._context.backends[sandbox.backend], self._context.gateway
         listeners = await apart(lambda: backend.create(sandbox.id, spec))
         try:
             await apart(lambda: workers.open(sandbox.id, sandbox.network.base, listeners))
@@ -192,20 +191,20 @@ class Sandboxes:
             raise
         sandbox.status = Status.RUNNING
         sandbox.begin_ttl()
-        await self._plane.store.save(sandbox.to_row())
+        await self._context.store.save(sandbox.to_row())
 
     async def _sweep(self, sandbox: Sandbox) -> None:
         """Take away a sandbox that could not be made. What cannot be taken away now is tried again later."""
         sandbox.status = Status.DELETING
         with suppress(BelljarError):
-            await self._plane.stop_serving(sandbox)
+            await self._context.stop_serving(sandbox)
             await self.destroy(sandbox)
 
     def _by_request(self, request: Request | None) -> Sandbox | None:
         """Return the sandbox that a request has made already. Raises ProblemError if it was another request."""
         if request is None:
             return None
-        for sandbox in self._plane.sandboxes.values():
+        for sandbox in self._context.sandboxes.values():
             if sandbox.request is not None and sandbox.request.key == request.key:
                 if sandbox.request.digest != request.digest:
                     raise ProblemError(
@@ -220,45 +219,3 @@ def check_times(ttl: float | None, hard_ttl: float | None) -> None:
     """Make sure that a sandbox is paused before it is deleted. Raises ProblemError."""
     if ttl and hard_ttl and ttl > hard_ttl:
         raise refusing("invalid_request", [Finding("ttl", f"{ttl} is more than hard_ttl, {hard_ttl}; write less")])
-
-
-def spec_from(body: Mapping[str, Any], state: Path) -> SandboxSpec:
-    """Return what a client wants, as backends understand it. Raises ProblemError."""
-    limits = body.get("limits") or {}
-    binds = tuple(
-        Bind(
-            _shown_inside(mount["source"], state, f"mounts[{index}].source"),
-            Path(mount.get("target") or mount["source"]),
-            writable=mount.get("writable", False),
-        )
-        for index, mount in enumerate(body.get("mounts", ()))
-    )
-    return SandboxSpec(
-        image=body.get("image"),
-        read_only=body.get("read_only", False),
-        isolation=Isolation(body.get("isolation", Isolation.SEALED)),
-        workdir=_shown_inside(body["workdir"], state, "workdir") if body.get("workdir") else None,
-        environment=body.get("env", {}),
-        binds=binds,
-        limits=ResourceLimits(limits.get("cpus"), limits.get("memory_bytes")),
-    )
-
-
-def _shown_inside(place: str, state: Path, field: str) -> Path:
-    """Return a place of the host that a sandbox may see. Raises ProblemError for one where the server's state is."""
-    path = Path(place)
-    if not path.is_absolute() or "\0" in place:
-        raise refusing("invalid_request", [Finding(field, f"{place!a} is no path from the root; write one")])
-    real = path.resolve()
-    if real.is_relative_to(state) or state.is_relative_to(real):
-        raise ProblemError(
-            "state_exposed",
-            f"{place} holds this server's token and socket, or is among them; name a directory beside {state}",
-            field=field,
-        )
-    if real != path:
-        # An agent may have made the link, in a directory that an earlier sandbox had.
-        raise refusing(
-            "invalid_request", [Finding(field, f"{place} is a link, or behind one; name {real} if you mean that")]
-        )
-    return real

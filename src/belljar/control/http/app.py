@@ -11,17 +11,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from belljar.control.answers import data_answer, problem_answer
-from belljar.control.api import OPERATIONS
-from belljar.control.calls import read_call
 from belljar.control.dashboard.pages import page_routes
-from belljar.control.guarding import DESCRIPTION, Guard
-from belljar.control.openapi import describe
-from belljar.control.operations import Operation
-from belljar.control.problems import ProblemError, as_problem
+from belljar.control.http.api import OPERATIONS
+from belljar.control.http.auth import DESCRIPTION, Guard
+from belljar.control.http.openapi import describe
+from belljar.control.http.operations import Operation
+from belljar.control.http.problems import as_problem
+from belljar.control.http.requests import read_call
+from belljar.control.http.responses import data_answer, problem_answer
 from belljar.control.services import Services
 from belljar.control.tokens import TokenFile
 from belljar.errors import BelljarError
+from belljar.runtime.problems import ProblemError
 
 
 def make_app(services: Services, token: TokenFile, names: Collection[str] = ()) -> ASGIApp:

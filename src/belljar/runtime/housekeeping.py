@@ -11,14 +11,14 @@ from contextlib import suppress
 from typing import Final
 
 from belljar.backends.interface import Backend, State
-from belljar.control.adopting import SECONDS_TO_ANSWER, adopt
-from belljar.control.deadlines import since_boot
-from belljar.control.networks import Networks
-from belljar.control.plane import Plane
-from belljar.control.sandbox import Sandbox, Status
-from belljar.control.sandboxes import Sandboxes
-from belljar.control.threads import apart
 from belljar.errors import BelljarError
+from belljar.runtime.adoption import SECONDS_TO_ANSWER, adopt
+from belljar.runtime.context import Context
+from belljar.runtime.deadlines import since_boot
+from belljar.runtime.lifecycle import Sandboxes
+from belljar.runtime.policies import Networks
+from belljar.runtime.sandbox import Sandbox, Status
+from belljar.runtime.threads import apart
 
 _ROUND_SECONDS: Final = 1.0
 """The longest time between two rounds: a machine that was asleep has to be noticed."""
@@ -33,8 +33,8 @@ _LOG: Final = logging.getLogger(__name__)
 class Housekeeping:
     """Goes its rounds until it is cancelled."""
 
-    def __init__(self, plane: Plane, sandboxes: Sandboxes, networks: Networks) -> None:
-        self._plane, self._sandboxes, self._networks = plane, sandboxes, networks
+    def __init__(self, context: Context, sandboxes: Sandboxes, networks: Networks) -> None:
+        self._context, self._sandboxes, self._networks = context, sandboxes, networks
         self._at_work: dict[str, asyncio.Task[None]] = {}
         self._complaints: dict[str, str] = {}
         """Why each backend could not be asked the last time."""
@@ -44,16 +44,16 @@ class Housekeeping:
         async with asyncio.TaskGroup() as tasks:
             for task in late:
                 tasks.create_task(_try(task))
-            for name, backend in self._plane.backends.items():
+            for name, backend in self._context.backends.items():
                 tasks.create_task(self._look_for_ever(name, backend, tasks))
             while True:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._plane.deadline_set.wait(), self._pause())
-                self._plane.deadline_set.clear()
+                    await asyncio.wait_for(self._context.deadline_set.wait(), self._pause())
+                self._context.deadline_set.clear()
                 await self._go_round(tasks)
 
     async def _go_round(self, tasks: asyncio.TaskGroup) -> None:
-        for name, sandbox in self._plane.sandboxes.items():
+        for name, sandbox in self._context.sandboxes.items():
             if name not in self._at_work:
                 self._at_work[name] = tasks.create_task(self._see_to(sandbox))
         if self._at_work:
@@ -65,7 +65,7 @@ class Housekeeping:
         now = since_boot()
         moments = [
             deadline.due
-            for sandbox in self._plane.sandboxes.values()
+            for sandbox in self._context.sandboxes.values()
             if sandbox.status in _ALIVE
             for deadline in (sandbox.expires, sandbox.hard_expires, *(grant.ends for grant in sandbox.network.grants))
             if deadline is not None
@@ -81,7 +81,7 @@ class Housekeeping:
         ):
             await _try(self._sandboxes.delete(sandbox, "hard_ttl"))
         elif sandbox.status in _ALIVE:
-            if sandbox.id in self._plane.store.stale:
+            if sandbox.id in self._context.store.stale:
                 await _try(self._networks.write_down(sandbox))
             if any(grant.ends.is_over for grant in sandbox.network.grants):
                 await _try(self._networks.end_grants(sandbox, lambda grant: grant.ends.is_over, "time"))
@@ -95,7 +95,7 @@ class Housekeeping:
             # Before it is asked: one that is made meanwhile is not in the answer, and not dead either.
             expected = [
                 sandbox
-                for sandbox in self._plane.sandboxes.values()
+                for sandbox in self._context.sandboxes.values()
                 if sandbox.backend == name and sandbox.status in _ALIVE
             ]
             if expected and (found := await self._ask(name, backend)) is not None:
@@ -120,9 +120,9 @@ class Housekeeping:
             return
         async with sandbox.lock:
             if state is State.DEAD:
-                await _try(self._plane.note_death(sandbox))
+                await _try(self._context.note_death(sandbox))
             elif sandbox.status is Status.CLOSED:
-                await _try(adopt(self._plane, sandbox, state))
+                await _try(adopt(self._context, sandbox, state))
 
 
 async def _try(act: Awaitable[object]) -> None:

@@ -1,19 +1,20 @@
-"""What can go wrong with a request, under a stable code, and how a client is told (RFC 9457).
+"""Problems as clients are told of them (RFC 9457).
 
 Messages of this project say what is wrong and then, after a semicolon or on a line of its own, what to do about it; a
 problem has both apart.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from belljar.backends.interface import GoneError, LostError, MachineError, PathError, PausedError, SpecError
-from belljar.control.database import StorageError
 from belljar.errors import BelljarError
 from belljar.gateway.upstream.proxy import UnenforceableError
 from belljar.gateway.workers.process import RefusedError, WorkerLostError, WorkerSilentError
 from belljar.policy import InvalidPolicyError
+from belljar.runtime.problems import Finding, ProblemError, invalid_policy
+from belljar.runtime.storage import StorageError
 
 CONTENT_TYPE: Final = "application/problem+json"
 
@@ -75,57 +76,6 @@ _OF_ERRORS: Final[tuple[tuple[type[BelljarError], str], ...]] = (
 )
 
 
-class Finding(NamedTuple):
-    """One thing that is wrong with a request."""
-
-    field: str
-    """Where: `network.egress.allowed_domains[2]`; empty for the body as a whole."""
-
-    message: str
-
-
-class ProblemError(BelljarError):
-    """A request that is refused, and has changed nothing."""
-
-    def __init__(self, code: str, message: str, *, field: str | None = None, findings: Iterable[Finding] = ()) -> None:
-        super().__init__(message)
-        self.code, self.field, self.findings = code, field, tuple(findings)
-
-    @property
-    def status(self) -> int:
-        """The status of the answer."""
-        return KINDS[self.code].status
-
-    def to_data(self) -> dict[str, Any]:
-        """Return the answer's body."""
-        detail, remedy = _apart(str(self))
-        return {
-            "type": f"urn:belljar:problem:{self.code}",
-            "title": KINDS[self.code].title,
-            "status": self.status,
-            "code": self.code,
-            "detail": detail,
-            "remedy": remedy,
-            "field": self.field,
-            "problems": [_finding_to_data(finding) for finding in self.findings],
-        }
-
-
-def refusing(code: str, findings: Iterable[Finding]) -> ProblemError:
-    """Return the problem that consists of these findings, of which there is at least one."""
-    found = tuple(findings)
-    return ProblemError(code, found[0].message, field=found[0].field or None, findings=found)
-
-
-def invalid_policy(error: InvalidPolicyError, within: str = "") -> ProblemError:
-    """Return what is wrong with a policy that stands at some place of a body."""
-    found = [
-        Finding(".".join(filter(None, (within, problem.where))), problem.message if problem.where else str(problem))
-        for problem in error.problems
-    ]
-    return refusing("invalid_policy", found)
-
-
 def as_problem(error: BelljarError) -> ProblemError:
     """Return what a client is told of an error."""
     if isinstance(error, ProblemError):
@@ -136,6 +86,27 @@ def as_problem(error: BelljarError) -> ProblemError:
         return ProblemError("storage_full" if error.is_full else "storage_unavailable", str(error))
     code = next((code for kind, code in _OF_ERRORS if isinstance(error, kind)), "internal_error")
     return ProblemError(code, str(error))
+
+
+def status_of(problem: ProblemError) -> int:
+    """Return the status of the answer."""
+    return KINDS[problem.code].status
+
+
+def to_data(problem: ProblemError) -> dict[str, Any]:
+    """Return the answer's body."""
+    kind = KINDS[problem.code]
+    detail, remedy = _apart(str(problem))
+    return {
+        "type": f"urn:belljar:problem:{problem.code}",
+        "title": kind.title,
+        "status": kind.status,
+        "code": problem.code,
+        "detail": detail,
+        "remedy": remedy,
+        "field": problem.field,
+        "problems": [_finding_to_data(finding) for finding in problem.findings],
+    }
 
 
 def _apart(message: str) -> tuple[str, str | None]:

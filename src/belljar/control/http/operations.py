@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.responses import Response
 
 if TYPE_CHECKING:
-    from belljar.control.calls import Call
+    from belljar.control.http.requests import Call
 
 JSON: Final = "application/json"
 BINARY: Final = "application/octet-stream"

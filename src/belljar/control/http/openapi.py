@@ -5,12 +5,12 @@ from collections import defaultdict
 from typing import Any, Final
 
 from belljar import __version__
-from belljar.control.answers import EVENT_STREAM
-from belljar.control.api import OPERATIONS
-from belljar.control.guarding import needs_token
-from belljar.control.operations import Answer, Operation
-from belljar.control.problems import CONTENT_TYPE, KINDS
-from belljar.control.schemas import COMPONENTS, named
+from belljar.control.http.api import OPERATIONS
+from belljar.control.http.auth import needs_token
+from belljar.control.http.operations import Answer, Operation
+from belljar.control.http.problems import CONTENT_TYPE, KINDS
+from belljar.control.http.responses import EVENT_STREAM
+from belljar.control.http.schemas import COMPONENTS, named
 
 _OF_ALL: Final = ("invalid_request", "host_not_allowed", "foreign_origin", "internal_error")
 _WITH_BODY: Final = ("too_large", "unsupported_media_type")

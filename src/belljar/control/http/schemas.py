@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from belljar.backends.interface import FILE_LIMIT
-from belljar.control.problems import KINDS
-from belljar.control.sandbox import Status
+from belljar.control.http.problems import KINDS
 from belljar.policy import Action, Mode, Protocol
+from belljar.runtime.sandbox import Status
 from belljar.sandbox.layers import LayerName
 from belljar.sandbox.spec import Isolation
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from belljar.control.problems import Finding
+from belljar.runtime.problems import Finding
 
 Schema = Mapping[str, Any]
 

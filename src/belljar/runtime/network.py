@@ -6,8 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from belljar.control.deadlines import Deadline
-from belljar.control.problems import Finding, ProblemError, invalid_policy, refusing
 from belljar.discovery import discover
 from belljar.linux.hostaddresses import own_addresses
 from belljar.policy import (
@@ -25,6 +23,8 @@ from belljar.policy.language.entries import EntryError, read_cidr, read_domain
 from belljar.policy.language.reading import Reading
 from belljar.policy.language.render import to_data
 from belljar.policy.model import Egress, Rule
+from belljar.runtime.deadlines import Deadline
+from belljar.runtime.problems import Finding, ProblemError, invalid_policy, refusing
 
 _LISTS: Final = ("rules", "presets", "host_ports")
 

@@ -12,12 +12,13 @@ from typing import Any
 
 from starlette.responses import Response
 
-from belljar.control.answers import EVENT_STREAM, data_answer, server_sent, stream_answer
-from belljar.control.calls import Call
-from belljar.control.commands import Ended, Output, Running
-from belljar.control.problems import Finding, as_problem, refusing
-from belljar.control.schemas import DEFAULT_OUTPUT
+from belljar.control.http.problems import as_problem, to_data
+from belljar.control.http.requests import Call
+from belljar.control.http.responses import EVENT_STREAM, data_answer, server_sent, stream_answer
+from belljar.control.http.schemas import DEFAULT_OUTPUT
 from belljar.errors import BelljarError
+from belljar.runtime.commands import Ended, Output, Running
+from belljar.runtime.problems import Finding, refusing
 from belljar.sandbox.spec import Command
 
 
@@ -77,7 +78,7 @@ async def _events(running: Running, *, as_base64: bool) -> AsyncIterator[bytes]:
                 else:
                     yield server_sent(json.dumps({"exit_code": item.exit_code, **_told(item)}), event="exit")
         except BelljarError as error:
-            yield server_sent(json.dumps(as_problem(error).to_data()), event="problem")
+            yield server_sent(json.dumps(to_data(as_problem(error))), event="problem")
 
 
 def _told(ended: Ended) -> dict[str, Any]:

@@ -23,20 +23,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from belljar.control.database import StorageError
-from belljar.control.deadlines import Deadline
-from belljar.control.happenings import GrantClosed, GrantOpened
-from belljar.control.network import Grant, Network, Prepared, amend, grant_rule, prepare
-from belljar.control.plane import Plane
-from belljar.control.problems import ProblemError
-from belljar.control.sandbox import Sandbox, Status
-from belljar.control.threads import apart
+from belljar.gateway.service import Acknowledgement
 from belljar.gateway.upstream.proxy import check_enforceable
 from belljar.gateway.workers.process import RefusedError
-from belljar.gateway.workers.supervisor import Acknowledgement
 from belljar.policy import CompiledPolicy, Problem, to_name
 from belljar.policy.language.reading import Reading
 from belljar.policy.model import DomainPattern, Scope
+from belljar.runtime.context import Context
+from belljar.runtime.deadlines import Deadline
+from belljar.runtime.events import GrantClosed, GrantOpened
+from belljar.runtime.network import Grant, Network, Prepared, amend, grant_rule, prepare
+from belljar.runtime.problems import ProblemError
+from belljar.runtime.sandbox import Sandbox, Status
+from belljar.runtime.storage import StorageError
+from belljar.runtime.threads import apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class Change:
 class Networks:
     """Changes what sandboxes may reach."""
 
-    def __init__(self, plane: Plane) -> None:
-        self._plane = plane
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     async def prepare(self, reading: Reading, asked: Mapping[str, Any] | None = None, within: str = "") -> Prepared:
         """Read a document, maybe for a sandbox that is yet to be made, and find out what it means here.
@@ -65,11 +65,11 @@ class Networks:
         Raises ProblemError.
         """
         exposed = self._exposed(asked or {})
-        return await apart(lambda: prepare(reading, self._plane.control_port, exposed, within))
+        return await apart(lambda: prepare(reading, self._context.control_port, exposed, within))
 
     async def amended(self, sandbox: Sandbox, change: dict[str, Any]) -> Prepared:
         """Return what the policy of a sandbox would be with some entries more or less. Raises ProblemError."""
-        base, port = sandbox.network.base, self._plane.control_port
+        base, port = sandbox.network.base, self._context.control_port
         exposed = self._exposed({})
         return await apart(lambda: amend(base.policy(), change, port, exposed))
 
@@ -95,8 +95,8 @@ class Networks:
             if exact := [pattern for pattern in rule.domains if pattern.scope is Scope.EXACT]:
                 await apart(lambda: _check_effect(network.compiled(), allow, exact))
             change = await self._enforce(sandbox, network, unwritten=False)
-        self._plane.deadline_set.set()
-        self._plane.hub.tell(sandbox.id, GrantOpened(grant.id, allow, seconds))
+        self._context.deadline_set.set()
+        self._context.events.tell(sandbox.id, GrantOpened(grant.id, allow, seconds))
         return grant, change
 
     async def end_grants(
@@ -116,10 +116,10 @@ class Networks:
             sandbox.network = network
             failure = None
             try:
-                await self._plane.store.save(sandbox.to_row())
+                await self._context.store.save(sandbox.to_row())
             except StorageError as error:
                 if cause == "request":  # of others, what is written down says when they end
-                    self._plane.store.stale.add(sandbox.id)
+                    self._context.store.stale.add(sandbox.id)
                     failure = error
         self._tell_closed(sandbox, ended, cause)
         return _written(Change(network, told.flows_cut, told.in_force, failure=failure))
@@ -134,12 +134,12 @@ class Networks:
     async def write_down(self, sandbox: Sandbox) -> None:
         """Write down what is in force, and could not be written down. Raises StorageError."""
         async with sandbox.network_lock:
-            if sandbox.id in self._plane.store.stale:
-                await self._plane.store.save(sandbox.to_row())
+            if sandbox.id in self._context.store.stale:
+                await self._context.store.save(sandbox.to_row())
 
     def _exposed(self, asked: Mapping[str, Any]) -> list[Path]:
         """Return where sandboxes of this server can write: nothing is believed that is there."""
-        all_asked = (asked, *(sandbox.asked for sandbox in self._plane.sandboxes.values()))
+        all_asked = (asked, *(sandbox.asked for sandbox in self._context.sandboxes.values()))
         return [Path(place) for each in all_asked for place in _writable(each)]
 
     async def _set(self, sandbox: Sandbox, prepared: Prepared, grants: tuple[Grant, ...]) -> Change:
@@ -151,30 +151,30 @@ class Networks:
 
     async def _enforce(self, sandbox: Sandbox, network: Network, *, unwritten: bool) -> Change:
         """Write a policy down, and put it in force; with `unwritten` also if it cannot be written down."""
-        self._plane.find_alive(sandbox.id)
+        self._context.find_alive(sandbox.id)
         before, network = sandbox.network, replace(network, generation=sandbox.network.generation + 1)
-        check_enforceable(network.base, self._plane.settings)
+        check_enforceable(network.base, self._context.settings)
         sandbox.network, failure = network, None
         try:
             try:
-                await self._plane.store.save(sandbox.to_row())
+                await self._context.store.save(sandbox.to_row())
             except StorageError as error:
                 if not unwritten:
                     raise
-                self._plane.store.stale.add(sandbox.id)
+                self._context.store.stale.add(sandbox.id)
                 failure = error
             told = await self._put_in_force(sandbox, network)
         except (StorageError, RefusedError):
             sandbox.network = before
             with suppress(StorageError):
-                await self._plane.store.save(sandbox.to_row())
+                await self._context.store.save(sandbox.to_row())
             raise
         return Change(network, told.flows_cut, told.in_force, failure=failure)
 
     async def _put_in_force(self, sandbox: Sandbox, network: Network) -> Acknowledgement:
         if sandbox.status is Status.CLOSED:  # nobody serves it; this is what it begins with
             return Acknowledgement(network.generation, 0, in_force=False)
-        workers = self._plane.workers
+        workers = self._context.gateway
         try:
             return await apart(lambda: workers.change_policy(sandbox.id, network.resolved(), until=network.until))
         except KeyError:
@@ -184,7 +184,7 @@ class Networks:
         self, sandbox: Sandbox, grants: Iterable[Grant], cause: Literal["request", "time", "replaced"]
     ) -> None:
         for grant in grants:
-            self._plane.hub.tell(sandbox.id, GrantClosed(grant.id, grant.allow, cause))
+            self._context.events.tell(sandbox.id, GrantClosed(grant.id, grant.allow, cause))
 
 
 def etag(network: Network) -> str:

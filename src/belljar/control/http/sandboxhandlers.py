@@ -9,13 +9,14 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from belljar.backends.interface import Backend, Inspectable
-from belljar.control.answers import data_answer, empty_answer
-from belljar.control.calls import Call
-from belljar.control.operations import BINARY
-from belljar.control.problems import Finding, refusing
-from belljar.control.sandbox import Request, Sandbox
-from belljar.control.sandboxes import Order, check_times, spec_from
+from belljar.control.http.operations import BINARY
+from belljar.control.http.requests import Call
+from belljar.control.http.responses import data_answer, empty_answer
+from belljar.control.http.specs import spec_from
 from belljar.policy.language.reading import Reading
+from belljar.runtime.lifecycle import Order, check_times
+from belljar.runtime.problems import Finding, refusing
+from belljar.runtime.sandbox import Request, Sandbox
 from belljar.sandbox.layers import Layer, unknown_layers
 
 _PAGE: Final = 100
@@ -24,14 +25,14 @@ _KEY_LENGTH: Final = 255
 
 async def create(call: Call) -> Response:
     """Make a sandbox."""
-    body, plane = call.body, call.services.plane
+    body, context = call.body, call.services.context
     backend = body.get("backend", "local")
-    if backend not in plane.backends:
-        known = " or ".join(plane.backends)
+    if backend not in context.backends:
+        known = " or ".join(context.backends)
         raise refusing("invalid_request", [Finding("backend", f'"{backend}" is not there; use {known}')])
     ttl, hard_ttl = body.get("ttl") or None, body.get("hard_ttl") or None
     check_times(ttl, hard_ttl)
-    spec = await asyncio.to_thread(spec_from, body, plane.state)
+    spec = await asyncio.to_thread(spec_from, body, context.state)
     reading = Reading(body.get("network", {"mode": "block-all"}))
     prepared = await call.services.networks.prepare(reading, body, "network")
     order = Order(
@@ -53,24 +54,24 @@ async def create(call: Call) -> Response:
     )
     sandbox, is_new = await call.services.sandboxes.create(order)
     headers = {"location": f"/api/v1/sandboxes/{sandbox.id}"} | ({} if is_new else {"idempotent-replayed": "true"})
-    return data_answer(plane.tell(sandbox), 201, headers)
+    return data_answer(context.tell(sandbox), 201, headers)
 
 
 async def list_all(call: Call) -> Response:
     """List sandboxes."""
-    found = [sandbox for sandbox in call.services.plane.sandboxes.values() if _fits(sandbox, call.query)]
+    found = [sandbox for sandbox in call.services.context.sandboxes.values() if _fits(sandbox, call.query)]
     cursor = call.query.get("cursor")
     if cursor is not None:
         found = [sandbox for sandbox in found if _cursor(sandbox) > cursor]
     found.sort(key=_cursor)
     page = found[: call.query.get("limit", _PAGE)]
     following = _cursor(page[-1]) if len(page) < len(found) else None
-    return data_answer({"sandboxes": [call.services.plane.tell(sandbox) for sandbox in page], "next": following})
+    return data_answer({"sandboxes": [call.services.context.tell(sandbox) for sandbox in page], "next": following})
 
 
 async def get(call: Call) -> Response:
     """Tell of one."""
-    return data_answer(call.services.plane.tell(call.sandbox))
+    return data_answer(call.services.context.tell(call.sandbox))
 
 
 async def delete(call: Call) -> Response:
@@ -83,41 +84,41 @@ async def pause(call: Call) -> Response:
     """Stop one."""
     sandbox = call.living_sandbox
     await call.services.sandboxes.pause(sandbox, "request")
-    return data_answer(call.services.plane.tell(sandbox))
+    return data_answer(call.services.context.tell(sandbox))
 
 
 async def resume(call: Call) -> Response:
     """Let one go on."""
     sandbox = call.served_sandbox
     await call.services.sandboxes.resume(sandbox)
-    return data_answer(call.services.plane.tell(sandbox))
+    return data_answer(call.services.context.tell(sandbox))
 
 
 async def refresh(call: Call) -> Response:
     """Give one more time."""
     sandbox = call.served_sandbox
     await call.services.sandboxes.refresh(sandbox, call.body.get("ttl"), call.body.get("hard_ttl"))
-    return data_answer(call.services.plane.tell(sandbox))
+    return data_answer(call.services.context.tell(sandbox))
 
 
 async def put_file(call: Call) -> Response:
     """Write a file inside."""
     sandbox, path, mode = call.served_sandbox, call.query["path"], int(call.query.get("mode", "644"), 8)
-    await call.services.plane.inside(sandbox, lambda backend: backend.put_file(sandbox.id, path, call.content, mode))
+    await call.services.context.inside(sandbox, lambda backend: backend.put_file(sandbox.id, path, call.content, mode))
     return empty_answer()
 
 
 async def get_file(call: Call) -> Response:
     """Read a file inside."""
     sandbox, path = call.served_sandbox, call.query["path"]
-    content = await call.services.plane.inside(sandbox, lambda backend: backend.get_file(sandbox.id, path))
+    content = await call.services.context.inside(sandbox, lambda backend: backend.get_file(sandbox.id, path))
     return Response(content, media_type=BINARY)
 
 
 async def layers(call: Call) -> Response:
     """Tell what holds one."""
     sandbox = call.served_sandbox
-    found = await call.services.plane.inside(sandbox, lambda backend: _look(backend, sandbox))
+    found = await call.services.context.inside(sandbox, lambda backend: _look(backend, sandbox))
     return data_answer({"layers": [asdict(layer) for layer in found]})
 
 
