@@ -13,8 +13,8 @@ from pathlib import Path
 from socket import socketpair
 
 from belljar.verify.probes import places
-from belljar.verify.witness import Kind, Witness
-from belljar.verify.world import World
+from belljar.verify.internet.witness import Kind, Witness
+from belljar.verify.internet.world import World
 
 EXAMPLES = Path(__file__).parent
 COMMAND = [

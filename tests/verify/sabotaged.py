@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from belljar.backends.local import bubblewrap, launching
+from belljar.backends.local import launching
+from belljar.backends.local.child import bubblewrap
 from belljar.gateway.audit import log
 from belljar.gateway.audit.observing import Observer
 from belljar.gateway.dns.answering import Answering

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from belljar.backends.local import bubblewrap, running, staging
-from belljar.backends.local.stage import Stage
+from belljar.backends.local import running
+from belljar.backends.local.child import bubblewrap, staging
+from belljar.backends.local.child.stage import Stage
 from belljar.linux import sharedmemory
 from belljar.linux.files import mounts
 from belljar.linux.seccomp import callfilter

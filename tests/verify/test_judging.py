@@ -7,11 +7,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from belljar.verify.auditing import Denial
+from belljar.verify.internet.witness import Kind, Seen
 from belljar.verify.judging import Judge
 from belljar.verify.probes.kit import Scene
 from belljar.verify.report import Outcome, Report, Result
 from belljar.verify.verifying import choose
-from belljar.verify.witness import Kind, Seen
 
 ATTEMPT, CONTROL = "11-direct-address-v4", "control-address-v4"
 PROBES = {probe.id: probe for probe in choose([ATTEMPT])}

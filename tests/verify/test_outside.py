@@ -7,9 +7,9 @@ import pytest
 from belljar.linux.files.trusted import Trust
 from belljar.sandbox.files import protected
 from belljar.verify.outside import audit_is_intact, left_programs_are_not_asked
-from belljar.verify.probes.files import left
+from belljar.verify.probes.host.files import left
+from belljar.verify.probes.host.planted import PLANTED
 from belljar.verify.probes.kit import Mark, Scene
-from belljar.verify.probes.planted import PLANTED
 from belljar.verify.report import Outcome
 from belljar.verify.workshop import Workshop
 

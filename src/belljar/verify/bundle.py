@@ -24,8 +24,9 @@ def bundle() -> bytes:
         parents = _PACKAGE.split(".")[:-1]
         for depth in range(len(parents)):
             archive.writestr("/".join([*parents[: depth + 1], "__init__.py"]), "")
-        for module in sorted(Path(__file__).with_name("probes").glob("*.py")):
-            archive.write(module, "/".join([*_PACKAGE.split("."), module.name]))
+        probes = Path(__file__).with_name("probes")
+        for module in sorted(probes.rglob("*.py")):
+            archive.write(module, "/".join([*_PACKAGE.split("."), *module.relative_to(probes).parts]))
     return content.getvalue()
 
 

@@ -28,8 +28,8 @@ from belljar.sandbox.files.view import SYSTEM
 from belljar.sandbox.serving import serve
 from belljar.sandbox.spec import Bind, Command, SandboxSpec
 from belljar.verify.bundle import interpreter
+from belljar.verify.internet.world import World
 from belljar.verify.trial import BUNDLE, SECONDS, Task, files
-from belljar.verify.world import World
 
 _OPEN: Final = b"open"
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from belljar.verify.auditing import Denial
 from belljar.verify.catalogue import title
+from belljar.verify.internet.witness import Kind, Seen
 from belljar.verify.probes import places
 from belljar.verify.probes.kit import Mark, Probe
 from belljar.verify.report import Outcome, Result
-from belljar.verify.witness import Kind, Seen
 
 WITNESS: Final = "witness"
 """The row for what the witness saw of nobody in particular."""

@@ -11,9 +11,9 @@ from belljar.linux.processes import get_signal_when_parent_dies
 from belljar.sandbox import bounds
 from belljar.sandbox.spec import Command, SandboxSpec
 from belljar.verify.bundle import interpreter
-from belljar.verify.probes.planted import TOOLS
+from belljar.verify.internet.world import World
+from belljar.verify.probes.host.planted import TOOLS
 from belljar.verify.trial import BUNDLE, SECONDS, Maker, Task, boundless_memory, files
-from belljar.verify.world import World
 
 _BYTES_TO_A_FILE: Final = 16384
 _LIMITS: Final = {

@@ -12,8 +12,8 @@ from belljar.gateway.audit.events import EVENTS
 from belljar.policy import InvalidPolicyError, Syntax, read_policy
 from belljar.sandbox.files.homes import homes_of_user
 from belljar.verify.catalogue import title
-from belljar.verify.probes.mounttable import mounted
-from belljar.verify.probes.planted import (
+from belljar.verify.probes.host.mounttable import mounted
+from belljar.verify.probes.host.planted import (
     LEFT_HOST,
     LEFT_NAMES,
     LEFT_PROGRAMS,

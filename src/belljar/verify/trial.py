@@ -29,9 +29,9 @@ from belljar.sandbox.ledger import Ledger
 from belljar.sandbox.network import Network
 from belljar.sandbox.notice import notice
 from belljar.verify.bundle import bundle
+from belljar.verify.internet.world import BY_SOURCE_TABLE, World
 from belljar.verify.probes import places
-from belljar.verify.probes.planted import OWN_PLACE
-from belljar.verify.world import BY_SOURCE_TABLE, World
+from belljar.verify.probes.host.planted import OWN_PLACE
 
 SECONDS: Final = 50
 """How long all probes together may take."""

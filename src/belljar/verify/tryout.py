@@ -15,16 +15,16 @@ from typing import Any
 from belljar.sandbox.files.homes import homes_of_user
 from belljar.statedir import known_states
 from belljar.verify.auditing import read_denials
+from belljar.verify.internet.witness import Kind, Seen, Witness
+from belljar.verify.internet.world import World
 from belljar.verify.judging import Judge
 from belljar.verify.onlooker import look_at
+from belljar.verify.probes.host.mounttable import mounted
 from belljar.verify.probes.kit import Probe, Scene
-from belljar.verify.probes.mounttable import mounted
 from belljar.verify.probes.running import orders
 from belljar.verify.report import Result
 from belljar.verify.trial import Maker, Task, Trial, TrialError, hear, read_report
-from belljar.verify.witness import Kind, Seen, Witness
 from belljar.verify.workshop import Workshop
-from belljar.verify.world import World
 
 Report = list[dict[str, Any]]
 """What was told from inside, line by line."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from belljar.verify.probes.planted import (
+from belljar.verify.probes.host.planted import (
     ADDED,
     HOME,
     KEYS,

@@ -156,7 +156,7 @@ class TestLocal(Sealed):
             assert run(backend, jar, "true").code == 0
 
     def test_only_one_server_has_a_state_directory(self, backend, state, monkeypatch):
-        monkeypatch.setattr("belljar.backends.local.forking.PATIENCE", 0.5)
+        monkeypatch.setattr("belljar.backends.local.forker.client.PATIENCE", 0.5)
         with pytest.raises(LostError):
             LocalBackend(state)
 
@@ -256,7 +256,7 @@ for number in count():
 _ENTER_AND_WAIT = """
 import os, sys
 from pathlib import Path
-from belljar.backends.local.entering import enter
+from belljar.backends.local.forker.entering import enter
 from belljar.backends.local.records import Records
 enter(Records(Path(sys.argv[1])).read("jar"))
 if os.fork() == 0:

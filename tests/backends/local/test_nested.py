@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from belljar.backends.local import staging
+from belljar.backends.local.child import staging
 from belljar.backends.local.identity import choose
 from belljar.backends.local.launching import launch
 from belljar.sandbox.files.view import view_of

@@ -22,9 +22,9 @@ from belljar.backends.interface import (
     Streams,
 )
 from belljar.backends.local import pausing
-from belljar.backends.local.forking import ForkerProcess
+from belljar.backends.local.forker.client import ForkerProcess
+from belljar.backends.local.forker.protocol import receive_answer
 from belljar.backends.local.records import Record, Records
-from belljar.backends.local.talking import receive_answer
 from belljar.gateway.listeners import Listeners
 from belljar.linux.cgroups.limits import remove_soon
 from belljar.linux.cgroups.memorykills import MemoryWatch

@@ -6,7 +6,7 @@ import socket
 from contextlib import suppress
 from typing import Final
 
-from belljar.backends.local import leading
+from belljar.backends.local.child import leading
 from belljar.linux.jobs import glimpse
 
 _PATIENCE: Final = 5.0

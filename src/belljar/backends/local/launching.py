@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from belljar.backends.local import staging
-from belljar.backends.local.lacks import Lack
-from belljar.backends.local.staging import Plan
+from belljar.backends.local.child import staging
+from belljar.backends.local.child.lacks import Lack
+from belljar.backends.local.child.staging import Plan
 from belljar.backends.local.surroundings import remedy
 from belljar.errors import BelljarError
 from belljar.gateway.listeners import Listeners

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from belljar.backends.attending import Attendant, Outcome
+from belljar.backends.local.child.staging import Plan, check_proc
 from belljar.backends.local.doors import Doors, can_change_our_modules
 from belljar.backends.local.identity import account_files, choose
 from belljar.backends.local.launching import launch
 from belljar.backends.local.limiting import default_group, enforce
-from belljar.backends.local.staging import Plan, check_proc
 from belljar.gateway.io.loop import Loop
 from belljar.gateway.listeners import Listeners
 from belljar.linux.cgroups.memorykills import MemoryWatch

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from belljar.backends.local.lacks import Lack
+from belljar.backends.local.child.lacks import Lack
 
 SETTINGS: Final = {
     "kernel.apparmor_restrict_unprivileged_userns": "0",

@@ -3,7 +3,8 @@
 import socket
 
 from belljar.verify.probes import places
-from belljar.verify.probes.clients import (
+from belljar.verify.probes.kit import Finding, Mark, control
+from belljar.verify.probes.network.clients import (
     PATIENCE,
     ask,
     ask_proxy,
@@ -15,8 +16,7 @@ from belljar.verify.probes.clients import (
     request,
     say,
 )
-from belljar.verify.probes.dnsclient import look_up, question
-from belljar.verify.probes.kit import Finding, Mark, control
+from belljar.verify.probes.network.dnsclient import look_up, question
 
 
 @control("http", "a granted name over HTTP")

@@ -1,8 +1,8 @@
 """The first thing that is done inside, before any time has passed."""
 
 from belljar.verify.probes import places
-from belljar.verify.probes.clients import ask, refused, request, send
 from belljar.verify.probes.kit import Finding, Mark, network
+from belljar.verify.probes.network.clients import ask, refused, request, send
 
 
 @network(43, "first-moment", "a connection and a datagram as the very first thing")

@@ -87,7 +87,7 @@ class Mark:
         return self.leading_to("web")
 
     def leading_to(self, where: str) -> str:
-        """Return a granted name that leads to a kind of place (`belljar.verify.zone`)."""
+        """Return a granted name that leads to a kind of place (`belljar.verify.internet.zone`)."""
         return f"g{self.number}.v{self.family}.{where}.{places.ABOVE_GRANTED}"
 
     @property

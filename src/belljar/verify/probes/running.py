@@ -13,32 +13,23 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from belljar.verify.probes import (
+from belljar.verify.probes import controls, first
+from belljar.verify.probes.host import files, homes, kernel, limits, modes, mounted, owners, processes, sockets
+from belljar.verify.probes.kit import PROBES, Mark, Probe, Scene
+from belljar.verify.probes.network import (
     claims,
-    controls,
     denials,
     direct,
     exchanges,
-    files,
-    first,
-    homes,
     hostroutes,
-    kernel,
-    limits,
     listeners,
     metadata,
-    modes,
-    mounted,
     neighbours,
     nextdoor,
-    owners,
-    processes,
     protocols,
     questions,
     seal,
-    sockets,
 )
-from belljar.verify.probes.kit import PROBES, Mark, Probe, Scene
 
 MODULES: Final = (
     first, controls, denials, questions, direct, hostroutes, metadata, claims, exchanges, listeners, neighbours,

@@ -1,0 +1,1 @@
+"""The process that becomes a sandbox, and what it is made of."""

@@ -1,0 +1,1 @@
+"""The process that forks for a server, and what is done in the processes that it forks."""

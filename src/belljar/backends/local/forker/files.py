@@ -1,0 +1,64 @@
+"""Files of a sandbox, by a process that has entered it: it has the agent's view and rights, and no others.
+
+Links are followed as the agent would follow them, in its own file system. What looks like a file may be a pipe or a
+device that would keep us waiting; so it is opened without waiting, and looked at before it is used.
+"""
+
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import Final
+
+from belljar.backends.interface import PathError
+from belljar.backends.local.forker.entering import enter
+from belljar.backends.local.records import Record
+
+_CHUNK: Final = 1 << 20
+
+
+def put(record: Record, path: str, mode: int, content: int) -> None:
+    """Write a file with what a descriptor has. Raises PathError, GoneError."""
+    enter(record)
+    os.umask(0)
+    target = _absolute(record, path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+        descriptor = _open_file(target, os.O_WRONLY | os.O_CREAT, mode & 0o777)
+        with os.fdopen(content, "rb") as source, os.fdopen(descriptor, "wb") as file:
+            os.ftruncate(descriptor, 0)
+            source.seek(0)
+            shutil.copyfileobj(source, file)
+            os.fchmod(descriptor, mode & 0o777)
+    except OSError as error:
+        raise PathError(f"{path} cannot be written inside: {error.strerror}") from error
+
+
+def get(record: Record, path: str, limit: int) -> int:
+    """Return a descriptor of a copy of a file. Raises PathError, GoneError."""
+    enter(record)
+    copy = os.memfd_create("belljar")
+    try:
+        descriptor = _open_file(_absolute(record, path), os.O_RDONLY, 0)
+        with os.fdopen(descriptor, "rb") as file, os.fdopen(copy, "wb", closefd=False) as target:
+            while content := file.read(min(_CHUNK, limit + 1 - target.tell())):
+                target.write(content)
+            if target.tell() > limit:
+                raise PathError(f"{path} has more than {limit} bytes")
+    except OSError as error:
+        raise PathError(f"{path} cannot be read inside: {error.strerror}") from error
+    return copy
+
+
+def _absolute(record: Record, path: str) -> Path:
+    if "\0" in path:
+        raise PathError("a path with a NUL in it names no file")
+    return Path(record.workdir) / path
+
+
+def _open_file(path: Path, flags: int, mode: int) -> int:
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY, mode)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise PathError(f"{path} is no regular file")
+    return descriptor

@@ -1,0 +1,1 @@
+"""What is tried over the network."""
