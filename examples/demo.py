@@ -13,7 +13,7 @@ from pathlib import Path
 from socket import socketpair
 
 from belljar.verify.probes import places
-from belljar.verify.internet.witness import Kind, Witness
+from belljar.verify.internet.witness import SightingKind, Witness
 from belljar.verify.internet.world import World
 
 EXAMPLES = Path(__file__).parent
@@ -59,7 +59,7 @@ def report(witness: Witness) -> int:
     """Say what the internet saw; return 0 if that is what was allowed, and nothing else."""
     seen = witness.testimony()
     hosts = {line[6:] for one in seen for line in one.data.decode("latin-1").split("\r\n") if line.startswith("Host: ")}
-    asked = {one.data.decode() for one in seen if one.kind is Kind.QUESTION}
+    asked = {one.data.decode() for one in seen if one.kind is SightingKind.QUESTION}
     print("\nWhat the internet saw:")
     print(f"  requests for     {', '.join(sorted(hosts))}")
     print(f"  questions about  {', '.join(sorted(asked))}")

@@ -5,13 +5,13 @@ import pytest
 from belljar.backends.interface import GoneError, SandboxStatus, State
 from belljar.sandbox.spec import SandboxSpec
 from belljar.testing.conformance import Conformance, Done, run
-from belljar.testing.memory import MemoryBackend, World
+from belljar.testing.memory import MemoryBackend, MemoryWorld
 
 
 class TestMemory(Conformance):
     @pytest.fixture
     def world(self):
-        return World()
+        return MemoryWorld()
 
     @pytest.fixture
     def open_backend(self, world):

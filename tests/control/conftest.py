@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from belljar.testing.memory import World
+from belljar.testing.memory import MemoryWorld
 from tests.control.servers import Server
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """A server that the tests of a module share."""
-    server = Server(tmp_path_factory.mktemp("server") / "state", World())
+    server = Server(tmp_path_factory.mktemp("server") / "state", MemoryWorld())
     yield server
     server.stop()
 
@@ -27,7 +27,7 @@ def jar(server):
 @pytest.fixture
 def start(tmp_path):
     """Starts servers on one state directory and one world, one after the other."""
-    world = World()
+    world = MemoryWorld()
     started: list[Server] = []
 
     def start(**options):

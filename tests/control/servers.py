@@ -15,7 +15,7 @@ import httpx2
 from belljar.backends.interface import Backend
 from belljar.control.serving import SOCKET, Serving, serve
 from belljar.control.tokens import TokenFile
-from belljar.testing.memory import MemoryBackend, World
+from belljar.testing.memory import MemoryBackend, MemoryWorld
 
 PATIENCE = 20.0
 API = "http://localhost/api/v1"
@@ -34,7 +34,7 @@ class Server:
 
     backend = MemoryBackend
 
-    def __init__(self, state: Path, world: World, **options: Any) -> None:
+    def __init__(self, state: Path, world: MemoryWorld, **options: Any) -> None:
         self.state, self.world = state, world
         self._started: Future[tuple[int, Callable[[], object]]] = Future()
         self._options = {"port": 0, **options}

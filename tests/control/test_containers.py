@@ -10,7 +10,7 @@ import pytest
 
 from belljar.backends.containers.late import LateBackend
 from belljar.runtime import housekeeping
-from belljar.testing.memory import MemoryBackend, World
+from belljar.testing.memory import MemoryBackend, MemoryWorld
 from tests import engines
 from tests.control.servers import Server, problem, until
 from tests.engines import BUSYBOX
@@ -51,7 +51,7 @@ class ContainerServer(Server):
 def start(tmp_path, place, monkeypatch):
     """Starts servers on one state directory, one after the other, for an engine at some socket."""
     monkeypatch.setattr(housekeeping, "_LOOK_SECONDS", 0.05)
-    world = World()
+    world = MemoryWorld()
     started: list[ContainerServer] = []
 
     def start(engine_socket=tmp_path / "nowhere.sock"):

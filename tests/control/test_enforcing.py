@@ -12,7 +12,7 @@ import pytest
 
 from belljar.backends.interface import LostError
 from belljar.control.serving import SOCKET
-from belljar.runtime.pipes import Pipe
+from belljar.runtime.pipes import OutputPipe
 from belljar.testing.memory import MemoryBackend
 from belljar.testing.memoryprocess import MemoryProcess
 from tests.backends.containers.listening import docker, silent
@@ -299,7 +299,7 @@ def test_what_writes_without_end_to_nobody_does_not_keep_the_server_from_its_wor
     gone_on = threading.Event()
 
     async def work() -> None:
-        draining = asyncio.create_task(Pipe(endless).drain())
+        draining = asyncio.create_task(OutputPipe(endless).drain())
         await asyncio.sleep(0.01)
         gone_on.set()
         draining.cancel()

@@ -13,7 +13,7 @@ from belljar.control.serving import ServeError
 from belljar.runtime import housekeeping
 from belljar.runtime.adoption import ServedPortError
 from belljar.sandbox.spec import SandboxSpec
-from belljar.testing.memory import MemoryBackend, World
+from belljar.testing.memory import MemoryBackend, MemoryWorld
 from tests.control.servers import Server, problem, until
 
 OF_0_1_0 = """\
@@ -199,7 +199,7 @@ def test_dead_sandboxes_are_noticed(start, monkeypatch):
 class TwoEngines(Server):
     """A server with two backends, of which one can be kept from answering."""
 
-    other: World
+    other: MemoryWorld
     backend_of_other: type[MemoryBackend] = MemoryBackend
 
     def backends(self):
@@ -218,8 +218,8 @@ def test_a_backend_that_does_not_answer_holds_up_no_other_and_is_asked_again(tmp
         return getattr(MemoryBackend, question)(self, *arguments, **options)
 
     setattr(Silent, question, wait)
-    world = World()
-    monkeypatch.setattr(TwoEngines, "other", World(), raising=False)
+    world = MemoryWorld()
+    monkeypatch.setattr(TwoEngines, "other", MemoryWorld(), raising=False)
     monkeypatch.setattr(housekeeping, "_LOOK_SECONDS", 0.1)
     server = TwoEngines(tmp_path / "state", world)
     paused, jar, other = server.sandbox(backend="slow"), server.sandbox(backend="slow"), server.sandbox()

@@ -9,11 +9,11 @@ import dns.query
 
 from belljar.gateway.listeners import Listeners
 from belljar.sandbox.spec import SandboxSpec
-from belljar.testing.memory import MemoryBackend, World
+from belljar.testing.memory import MemoryBackend, MemoryWorld
 from tests.control.servers import PATIENCE, Server
 
 
-class OpenWorld(World):
+class OpenWorld(MemoryWorld):
     """A world that remembers where the doors of its sandboxes are."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class OpenServer(Server):
 class Agent:
     """What runs in a sandbox, as far as its network sees it."""
 
-    def __init__(self, world: World, sandbox: str) -> None:
+    def __init__(self, world: MemoryWorld, sandbox: str) -> None:
         assert isinstance(world, OpenWorld)
         self._doors = world.doors[sandbox]
 

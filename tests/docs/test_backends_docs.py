@@ -7,13 +7,13 @@ from belljar.backends.containers.late import LateBackend
 from belljar.backends.interface import Backend
 from belljar.backends.local.backend import LocalBackend
 from belljar.errors import BelljarError
-from belljar.testing.memory import MemoryBackend, World
+from belljar.testing.memory import MemoryBackend, MemoryWorld
 from tests.docs.test_docs import first_column, section
 
 
 def backends(state: Path) -> tuple[Backend, ...]:
     """Every backend; the type checker sees to it that each has the interface."""
-    return MemoryBackend(World()), LocalBackend(state), LateBackend("docker", state, {})
+    return MemoryBackend(MemoryWorld()), LocalBackend(state), LateBackend("docker", state, {})
 
 
 def test_every_method_is_documented_and_there_are_few():

@@ -19,7 +19,7 @@ from belljar.gateway.dns.service import FORWARD_SECONDS, IDLE_SECONDS, MAX_CONNE
 from belljar.gateway.dns.virtual import TTL, VirtualNames, is_virtual
 from belljar.gateway.io.loop import Loop
 from belljar.gateway.io.turns import SLICE
-from belljar.wire.dns.answer import Answer
+from belljar.wire.dns.answer import DnsAnswer
 from belljar.wire.dns.format import Rcode
 from belljar.wire.dns.question import Query
 from tests.gateway.dnsclients import ALLOW_ALL, BLOCK_ALL, Service, addresses, error, framed, frames
@@ -49,11 +49,11 @@ def service():
 class Outside:
     """Stands in for the resolver outside, and remembers what it was asked."""
 
-    def __init__(self, answer_with: Callable[[Query], Answer] = Answer) -> None:
+    def __init__(self, answer_with: Callable[[Query], DnsAnswer] = DnsAnswer) -> None:
         self.asked: list[tuple[str | None, int]] = []
         self._answer_with = answer_with
 
-    async def __call__(self, query: Query) -> Answer:
+    async def __call__(self, query: Query) -> DnsAnswer:
         self.asked.append((query.name, query.qtype))
         return self._answer_with(query)
 
@@ -293,7 +293,7 @@ def test_in_block_all_nothing_is_asked_of_anyone(name, kind):
 
 
 def test_in_allow_all_other_types_are_forwarded():
-    outside = Outside(lambda query: Answer(query, Rcode.NXDOMAIN))
+    outside = Outside(lambda query: DnsAnswer(query, Rcode.NXDOMAIN))
     with serving(ALLOW_ALL, outside) as service:
         for tcp in (False, True):
             assert service.ask("mail.example.org", "MX", tcp=tcp).rcode() == NXDOMAIN
@@ -337,7 +337,7 @@ def test_where_nothing_can_be_forwarded_there_is_no_data():
 
 @pytest.mark.parametrize("tcp", [False, True], ids=["UDP", "TCP"])
 def test_a_resolver_that_fails_is_a_failure(tcp):
-    def fail(query: Query) -> Answer:
+    def fail(query: Query) -> DnsAnswer:
         raise ConnectionRefusedError
 
     with serving(ALLOW_ALL, Outside(fail)) as service:
@@ -349,9 +349,9 @@ def test_a_resolver_that_fails_is_a_failure(tcp):
 def test_a_resolver_that_never_answers_is_given_up_and_not_asked_without_end():
     loops: list[Loop] = []
 
-    async def never(query: Query) -> Answer:
+    async def never(query: Query) -> DnsAnswer:
         await loops[0].sleep(3600)
-        return Answer(query)
+        return DnsAnswer(query)
 
     with serving(ALLOW_ALL, never, dns_per_second=10_000) as service, ExitStack() as stack:
         loops.append(service.driver.loop)

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 import dns.rcode
 import pytest
 
-from belljar.gateway.dns.client import NoAnswerError
+from belljar.gateway.dns.client import NoDnsAnswerError
 from belljar.gateway.io.loop import Cancelled
 from belljar.gateway.upstream import resolver as module
 from belljar.gateway.upstream.hostfiles import Server
@@ -556,7 +556,7 @@ def asked_servers(monkeypatch):
     async def ask(loop, server, name, seconds):
         asked.append(str(server))
         if server.address != ip_address("192.0.2.53"):
-            raise NoAnswerError("is not the right one")
+            raise NoDnsAnswerError("is not the right one")
         return Resolution(FOUND, 0)
 
     monkeypatch.setattr(module, "ask", ask)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from belljar.sandbox.layers import LayerName, Seen, layers
+from belljar.sandbox.layers import LayerName, Observations, layers
 
 NONE = "0000000000000000"
 PROCESS: dict[str, Any] = {
@@ -20,18 +20,18 @@ NETWORK: dict[str, Any] = {
     "udp": [{"refused": True, "said": "Operation not permitted"}] * 2,
     "dns": [{"answered": True, "said": "reserved_name"}] * 2,
 }
-SEEN = Seen({"its first process": PROCESS, "a command": PROCESS}, NETWORK, has_own_network=True)
+SEEN = Observations({"its first process": PROCESS, "a command": PROCESS}, NETWORK, has_own_network=True)
 
 
-def network(**changes: Any) -> Seen:
+def network(**changes: Any) -> Observations:
     return replace(SEEN, network={**NETWORK, **changes})
 
 
-def command(**changes: Any) -> Seen:
+def command(**changes: Any) -> Observations:
     return replace(SEEN, processes={**SEEN.processes, "a command": {**PROCESS, **changes}})
 
 
-def active(seen: Seen) -> dict[str, bool | None]:
+def active(seen: Observations) -> dict[str, bool | None]:
     return {str(layer.name): layer.active for layer in layers(seen, "use a rootless engine")}
 
 
@@ -65,6 +65,6 @@ def test_a_connection_that_goes_astray_is_neither_filtered_nor_turned_away():
 
 def test_nothing_is_active_that_was_not_seen():
     unseen = {"error": "Permission denied"}
-    assert set(active(Seen({"its first process": unseen}, unseen, has_own_network=True)).values()) == {None}
+    assert set(active(Observations({"its first process": unseen}, unseen, has_own_network=True)).values()) == {None}
     tried = dict.fromkeys(("firewall", "application", "dns"))
     assert active(replace(SEEN, network={"ways_out": ["eth0"]})) == active(SEEN) | tried | {"network": False}

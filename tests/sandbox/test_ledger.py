@@ -1,7 +1,7 @@
 """What a run is summed up to."""
 
 from belljar.gateway.audit.events import DnsDenied, FlowAllowed, FlowClosed, FlowDenied
-from belljar.sandbox.ledger import MOST_DESTINATIONS, Destination, Ledger
+from belljar.sandbox.ledger import MOST_DESTINATIONS, Ledger, UsedDestination
 
 ADDRESSES = ("203.0.113.10", "2001:db8::10")
 
@@ -36,11 +36,11 @@ def test_what_was_denied_after_it_was_connected_was_not_reached():
 
 def test_destinations_as_people_write_them():
     written = [
-        (Destination("a.test", None, 80, "tcp"), "a.test:80"),
-        (Destination("a.test", None, 53, "udp"), "a.test:53/udp"),
-        (Destination("a.test", None, None, "dns"), "a.test"),
-        (Destination(None, "203.0.113.9", 22, "tcp"), "203.0.113.9:22"),
-        (Destination(None, "2001:db8::9", 22, "tcp"), "[2001:db8::9]:22"),
+        (UsedDestination("a.test", None, 80, "tcp"), "a.test:80"),
+        (UsedDestination("a.test", None, 53, "udp"), "a.test:53/udp"),
+        (UsedDestination("a.test", None, None, "dns"), "a.test"),
+        (UsedDestination(None, "203.0.113.9", 22, "tcp"), "203.0.113.9:22"),
+        (UsedDestination(None, "2001:db8::9", 22, "tcp"), "[2001:db8::9]:22"),
     ]
     assert [str(where) for where, _ in written] == [text for _, text in written]
 

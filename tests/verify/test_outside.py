@@ -10,7 +10,7 @@ from belljar.verify.outside import audit_is_intact, left_programs_are_not_asked
 from belljar.verify.probes.host.files import left
 from belljar.verify.probes.host.planted import PLANTED
 from belljar.verify.probes.kit import Mark, Scene
-from belljar.verify.report import Outcome
+from belljar.verify.report import ProbeVerdict
 from belljar.verify.workshop import Workshop
 
 
@@ -24,19 +24,19 @@ def workshop(tmp_path, monkeypatch):
 
 def test_what_was_left_is_not_asked(workshop):
     assert left(Mark(1, "token", 4, Scene("run"))).holds
-    assert left_programs_are_not_asked(workshop).verdict is Outcome.HOLDS
+    assert left_programs_are_not_asked(workshop).verdict is ProbeVerdict.HOLDS
 
 
 def test_nothing_that_was_left_proves_nothing(workshop):
     found = left_programs_are_not_asked(workshop)
-    assert (found.verdict, found.evidence) == (Outcome.BROKEN, "nothing was left")
+    assert (found.verdict, found.evidence) == (ProbeVerdict.BROKEN, "nothing was left")
 
 
 def test_settings_that_are_believed_are_found(workshop, monkeypatch):
     left(Mark(1, "token", 4, Scene("run")))
     monkeypatch.setattr(Trust, "check", lambda _, path: Path(path).resolve())
     found = left_programs_are_not_asked(workshop)
-    assert found.verdict is Outcome.BROKEN
+    assert found.verdict is ProbeVerdict.BROKEN
     assert "settings were believed: go, python, rust" in found.evidence
 
 
@@ -49,12 +49,12 @@ def test_a_program_that_was_run_is_found(workshop):
 @pytest.mark.parametrize(
     ("line", "verdict"),
     [
-        (b'{"v":1,"event":"flow.denied","sandbox":"local"}', Outcome.HOLDS),
-        (b'{"v":1,"event":"belljar-verify.forged","sandbox":""}', Outcome.BROKEN),
-        (b'{"v":1,"event":"flow.denied","sandbox":"\x7f"}', Outcome.BROKEN),
-        ('{"v":1,"event":"flow.denied","sandbox":"\u202e"}'.encode(), Outcome.BROKEN),
-        (b'{"v":1,"event":"flow.denied"', Outcome.BROKEN),
-        (b"[]", Outcome.BROKEN),
+        (b'{"v":1,"event":"flow.denied","sandbox":"local"}', ProbeVerdict.HOLDS),
+        (b'{"v":1,"event":"belljar-verify.forged","sandbox":""}', ProbeVerdict.BROKEN),
+        (b'{"v":1,"event":"flow.denied","sandbox":"\x7f"}', ProbeVerdict.BROKEN),
+        ('{"v":1,"event":"flow.denied","sandbox":"\u202e"}'.encode(), ProbeVerdict.BROKEN),
+        (b'{"v":1,"event":"flow.denied"', ProbeVerdict.BROKEN),
+        (b"[]", ProbeVerdict.BROKEN),
     ],
 )
 def test_what_is_no_event_in_the_log_is_found(workshop, line, verdict):
@@ -64,7 +64,7 @@ def test_what_is_no_event_in_the_log_is_found(workshop, line, verdict):
 
 def test_a_log_with_nothing_in_it_proves_nothing(workshop):
     workshop.audit.touch()
-    assert audit_is_intact(workshop).verdict is Outcome.BROKEN
+    assert audit_is_intact(workshop).verdict is ProbeVerdict.BROKEN
 
 
 def test_something_is_planted_in_every_protected_place():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from belljar.wire.dns.answer import (
     MAX_EXTRA_TEXT,
-    Answer,
+    DnsAnswer,
     ExtendedError,
     address_answer,
     no_data_answer,
@@ -107,7 +107,7 @@ def test_no_data_can_be_cached(name):
 @pytest.mark.parametrize("rcode", [Rcode.REFUSED, Rcode.NXDOMAIN, Rcode.SERVFAIL, Rcode.FORMERR, Rcode.NOTIMP])
 def test_an_error_says_why_to_those_who_speak_edns(rcode):
     for query, expected in ((asked(), []), (asked(payload=1232), [(DENIED.code, DENIED.text)])):
-        read = answered(query, Answer(found(query.to_wire()), rcode, error=DENIED).datagram())
+        read = answered(query, DnsAnswer(found(query.to_wire()), rcode, error=DENIED).datagram())
         assert read.rcode() == rcode
         assert read.answer == read.authority == []
         assert errors(read) == expected
@@ -116,7 +116,7 @@ def test_an_error_says_why_to_those_who_speak_edns(rcode):
 @pytest.mark.parametrize("code", InfoCode)
 def test_every_code_can_go_without_a_text(code):
     query = asked(payload=1232)
-    read = answered(query, Answer(found(query.to_wire()), Rcode.REFUSED, error=ExtendedError(code)).message())
+    read = answered(query, DnsAnswer(found(query.to_wire()), Rcode.REFUSED, error=ExtendedError(code)).message())
     assert errors(read) == [(code, None)]
 
 
@@ -133,7 +133,7 @@ def test_every_code_can_go_without_a_text(code):
 def test_a_long_text_is_cut_between_characters(text, sent):
     query = asked(payload=1232)
     error = ExtendedError(InfoCode.BLOCKED, text)
-    read = answered(query, Answer(found(query.to_wire()), Rcode.REFUSED, error=error).datagram())
+    read = answered(query, DnsAnswer(found(query.to_wire()), Rcode.REFUSED, error=error).datagram())
     assert errors(read) == [(15, sent)]
 
 
@@ -252,13 +252,13 @@ answers_to = st.one_of(
     st.lists(st.ip_addresses(v=6), max_size=60).map(lambda them: lambda query: address_answer(query, them, 60)),
     st.integers(0, 2**31 - 1).map(lambda ttl: lambda query: pointer_answer(query, "api.example.org", ttl)),
     texts.map(lambda text: lambda query: no_data_answer(query, 60, ExtendedError(InfoCode.OTHER, text))),
-    texts.map(lambda text: lambda query: Answer(query, Rcode.REFUSED, error=ExtendedError(InfoCode.BLOCKED, text))),
+    texts.map(lambda text: lambda query: DnsAnswer(query, Rcode.REFUSED, error=ExtendedError(InfoCode.BLOCKED, text))),
 )
 
 
 @given(queries(), answers_to)
 def test_every_answer_to_every_query_is_understood_and_fits(query, answer_to):
-    answer: Answer = answer_to(found(query.to_wire()))
+    answer: DnsAnswer = answer_to(found(query.to_wire()))
     limit = max(512, min(query.payload, 1232)) if query.edns >= 0 else 512
     datagram = answer.datagram()
     read = answered(query, datagram)

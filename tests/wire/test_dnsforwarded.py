@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.wire.dns.format import HEADER
-from belljar.wire.dns.forwarded import Records, read_records
+from belljar.wire.dns.forwarded import ForwardedRecords, read_records
 from belljar.wire.dns.records import read_sections
 from belljar.wire.dns.response import SentQuery, build_query
 from belljar.wire.outcome import Refuse
@@ -41,7 +41,7 @@ def answers(draw: st.DrawFn) -> tuple[bytes, SentQuery]:
     return response.to_wire(), sent
 
 
-def rebuilt(sent: SentQuery, found: Records) -> bytes:
+def rebuilt(sent: SentQuery, found: ForwardedRecords) -> bytes:
     return HEADER.pack(sent.id, 0x8180, 1, len(found.records), 0, 0) + sent.question + b"".join(found.records)
 
 
@@ -49,7 +49,7 @@ def rebuilt(sent: SentQuery, found: Records) -> bytes:
 def test_what_was_asked_for_means_to_dnspython_what_it_meant_before(drawn):
     message, sent = drawn
     found = read_records(message, sent)
-    assert isinstance(found, Records)
+    assert isinstance(found, ForwardedRecords)
     before, after = dns.message.from_wire(message), dns.message.from_wire(rebuilt(sent, found))
     assert isinstance(before, dns.message.QueryMessage)
     assert isinstance(after, dns.message.QueryMessage)
@@ -65,7 +65,7 @@ def test_mutations_never_raise_and_what_is_found_holds_together(drawn, data):
         position = data.draw(st.integers(0, len(mutated)))
         mutated[position : position + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
     found = read_records(bytes(mutated), sent)
-    if isinstance(found, Records):
+    if isinstance(found, ForwardedRecords):
         counts = len(found.records), 0, 0
         [records, _, _] = read_sections(rebuilt(sent, found), HEADER.size + len(sent.question), counts)
         assert {record.kind for record in records} <= {sent.kind, dns.rdatatype.CNAME}

@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
     timed_out: bool
 
 
-class Launched(Job, Protocol):
+class LaunchedCommand(Job, Protocol):
     """A sealed sandbox whose command is to be started."""
 
     def go(self) -> JoinedTerminal | None:
@@ -48,7 +48,7 @@ class Launched(Job, Protocol):
 class Attendant:
     """Who is there for a sandbox, from the moment it is sealed."""
 
-    def __init__(self, loop: Loop, launched: Launched, terminal: "Terminal | None" = None) -> None:
+    def __init__(self, loop: Loop, launched: LaunchedCommand, terminal: "Terminal | None" = None) -> None:
         """Have a terminal to carry, unless the sandbox's backend does that itself."""
         self._loop, self._launched, self._terminal = loop, launched, terminal
         self._control = JobControl(loop, launched)

@@ -14,9 +14,9 @@ from belljar.errors import BelljarError
 
 if TYPE_CHECKING:
     from belljar.backends.attending import Outcome
-    from belljar.backends.findings import Finding
+    from belljar.backends.findings import MachineFinding
     from belljar.backends.interface import Backend
-    from belljar.sandbox.network import Network
+    from belljar.sandbox.network import NetworkAccess
     from belljar.sandbox.spec import Command, SandboxSpec
 
 DEFAULT: Final = "local"
@@ -49,14 +49,14 @@ class Plugin(Protocol):
     def open(self, state: Path, environment: Mapping[str, str]) -> "Backend":
         """Return the backend of a server, which keeps what is its own in a directory. Raises MachineError."""
 
-    def findings(self, environment: Mapping[str, str]) -> "Iterator[Finding]":
+    def findings(self, environment: Mapping[str, str]) -> "Iterator[MachineFinding]":
         """Look at what it needs of this machine."""
 
     def run(
         self,
         spec: "SandboxSpec",
         command: "Command",
-        network: "Network | None",
+        network: "NetworkAccess | None",
         *,
         timeout: float | None,
         after_entrypoint: bool,

@@ -13,7 +13,7 @@ from belljar.cli.backendname import BackendName
 from belljar.cli.tables import print_table
 
 if TYPE_CHECKING:
-    from belljar.backends.findings import Finding
+    from belljar.backends.findings import MachineFinding
 
 EXIT_LACKING = 1
 
@@ -35,13 +35,13 @@ def doctor(backend: str | None) -> None:
         sys.exit(EXIT_LACKING)
 
 
-def _all() -> "Iterator[Finding]":
+def _all() -> "Iterator[MachineFinding]":
     """Look at every backend. Nobody needs them all; the default one is there for everybody."""
     for name in registry.names():
         for finding in registry.find(name).findings(os.environ):
             yield finding if name == registry.DEFAULT else replace(finding, needed=False)
 
 
-def _row(finding: "Finding") -> tuple[str, str, str, str]:
+def _row(finding: "MachineFinding") -> tuple[str, str, str, str]:
     state = "ok" if finding.holds else "missing" if finding.needed else "note"
     return state, finding.what, finding.detail, "" if finding.holds else finding.remedy

@@ -5,7 +5,7 @@ from ipaddress import ip_address, ip_network
 from belljar.policy import Mode, Policy, Syntax, render
 from belljar.policy.model import DomainPattern, Egress, PortRange
 from belljar.policy.reserved import HOST_NAMES
-from belljar.sandbox.ledger import Destination, Ledger
+from belljar.sandbox.ledger import Ledger, UsedDestination
 
 _WEB_PORTS = (80, 443)
 
@@ -18,7 +18,7 @@ def learned(ledger: Ledger) -> str:
     return "".join(["# what this run reached\n", *notes, render(_policy(reached), Syntax.YAML)])
 
 
-def _policy(reached: list[Destination]) -> Policy:
+def _policy(reached: list[UsedDestination]) -> Policy:
     domains, addresses, host_ports = set(), set(), set()
     for where in reached:
         if where.name in HOST_NAMES and where.port is not None:

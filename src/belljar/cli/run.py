@@ -32,7 +32,7 @@ from belljar.statedir import known_states
 
 if TYPE_CHECKING:
     from belljar.backends.attending import Outcome
-    from belljar.sandbox.network import Network
+    from belljar.sandbox.network import NetworkAccess
 
 EXIT_FAILED = 125
 """Belljar's own failures; everything else is the command's own exit code."""
@@ -207,7 +207,7 @@ class _Run:
         from belljar.gateway.audit.log import AuditLog  # noqa: PLC0415 - `--help` needs none of it
         from belljar.gateway.settings import read_settings, unused_proxy  # noqa: PLC0415
         from belljar.sandbox.ledger import Ledger  # noqa: PLC0415
-        from belljar.sandbox.network import Network  # noqa: PLC0415
+        from belljar.sandbox.network import NetworkAccess  # noqa: PLC0415
         from belljar.sandbox.notice import notice  # noqa: PLC0415
 
         options = self._options
@@ -227,7 +227,7 @@ class _Run:
         if unused := unused_proxy(os.environ, settings):
             self._say(f"warning: {unused}")
         ledger = Ledger(AuditLog(self._open_audit(options["audit"])) if options["audit"] else None)
-        code = self._start(Network(policy.compiled, settings, ledger), notice(policy.compiled))
+        code = self._start(NetworkAccess(policy.compiled, settings, ledger), notice(policy.compiled))
         with suppress(BrokenPipeError):  # nobody reads standard error any more; the command has run all the same
             self._warn_of_changed_places()
             self._sum_up(ledger, code)
@@ -244,7 +244,7 @@ class _Run:
                 " that is there, and yours to write to"
             ) from None
 
-    def _start(self, network: "Network | None", told: bytes) -> int:
+    def _start(self, network: "NetworkAccess | None", told: bytes) -> int:
         """Run the command to its end on the backend that was asked for; return its exit code."""
         from belljar.sandbox.files.view import POLICY_FILE, check_workdir  # noqa: PLC0415
 

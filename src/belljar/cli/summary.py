@@ -7,7 +7,7 @@ import click
 from belljar.cli.amounts import written_bytes
 from belljar.policy import Reason
 from belljar.sandbox.files.changes import Changes
-from belljar.sandbox.ledger import Destination, Ledger
+from belljar.sandbox.ledger import Ledger, UsedDestination
 
 _WEB_PORTS = (80, 443, None)
 _SHOWN_CHANGES = 10
@@ -41,7 +41,7 @@ def as_object(ledger: Ledger, changes: Changes, exit_code: int) -> dict[str, Any
     }
 
 
-def remedy(where: Destination, reason: str) -> str | None:
+def remedy(where: UsedDestination, reason: str) -> str | None:
     """Return the option that would allow a destination, if there is one."""
     if reason in (Reason.NOT_ALLOWED_DOMAIN, Reason.PORT_NOT_ALLOWED) and where.name is not None:
         return f"--allow {where.name}" if where.port in _WEB_PORTS else f"--allow {where.name}:{where.port}"
@@ -88,7 +88,7 @@ def _changed(changes: Changes) -> list[str]:
     return ["belljar: changed, and can be run by you", *lines] if lines else []
 
 
-def _without_echoes(ledger: Ledger) -> dict[Destination, Any]:
+def _without_echoes(ledger: Ledger) -> dict[UsedDestination, Any]:
     """Leave out questions for names to which connections were denied as well."""
     names = {where.name for where in ledger.denied if where.protocol != "dns"}
     return {where: why for where, why in ledger.denied.items() if where.protocol != "dns" or where.name not in names}

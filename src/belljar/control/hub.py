@@ -79,11 +79,11 @@ class Hub:
         with suppress(StorageError):
             await self._number()
         asyncio.get_running_loop().remove_reader(self._pipe)
-        self.send_away()
+        self.disconnect_followers()
         os.close(self._pipe)
         os.close(self.audit)
 
-    def send_away(self) -> None:
+    def disconnect_followers(self) -> None:
         """End the streams of all followers."""
         self.is_closed = True
         self._news.set()

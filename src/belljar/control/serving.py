@@ -82,7 +82,7 @@ async def serve(serving: Serving, until: Callable[[], Awaitable[object]]) -> Non
         running, ending = asyncio.create_task(server.serve(listening)), asyncio.ensure_future(until())
         await asyncio.wait((running, ending), return_when=asyncio.FIRST_COMPLETED)
         server.should_exit = True
-        services.hub.send_away()
+        services.hub.disconnect_followers()
         await running
 
 

@@ -17,7 +17,7 @@ WANTS_TERMINAL: Final = frozenset({signal.SIGTTIN, signal.SIGTTOU})
 """Those of them that a background process gets for reading from its terminal, or changing it."""
 
 
-class Job:
+class SessionJob:
     """A process group, seen from the first process of its session, whose controlling terminal is `terminal`."""
 
     def __init__(self, group: int, terminal: int) -> None:

@@ -26,14 +26,14 @@ from typing import Any, Final, Literal, NamedTuple
 from belljar.backends.interface import LostError, MachineError, Process, Streams
 from belljar.errors import BelljarError
 from belljar.runtime.context import Context
-from belljar.runtime.pipes import Pipe
+from belljar.runtime.pipes import OutputPipe
 from belljar.runtime.policies import Networks
 from belljar.runtime.sandbox import Sandbox
 from belljar.runtime.threads import apart
 from belljar.sandbox.spec import Command
 
 Stream = Literal["stdout", "stderr"]
-Pipes = dict[Stream, Pipe]
+Pipes = dict[Stream, OutputPipe]
 
 _STREAMS: Final[tuple[Stream, Stream]] = ("stdout", "stderr")
 _SECONDS_TO_END: Final = 2.0
@@ -73,7 +73,7 @@ class Commands:
         self._context.find_served(sandbox.id)
         name, loop = f"{sandbox.id}-{secrets.token_hex(6)}", asyncio.get_running_loop()
         try:
-            pipes: Pipes = {stream: Pipe(self._directory / f"{name}-{stream}") for stream in _STREAMS}
+            pipes: Pipes = {stream: OutputPipe(self._directory / f"{name}-{stream}") for stream in _STREAMS}
         except OSError as error:
             raise MachineError(f"{self._directory} cannot be written ({error}); make room on its disk") from None
         try:
@@ -88,9 +88,9 @@ class Commands:
     def drain_orphans(self) -> None:
         """Read what commands of an earlier life write, so that they go on."""
         for path in self._directory.iterdir():
-            self._leave(Pipe(path))
+            self._leave(OutputPipe(path))
 
-    def _leave(self, pipe: Pipe) -> None:
+    def _leave(self, pipe: OutputPipe) -> None:
         """Let go of a pipe when nobody writes to it any more."""
         task = asyncio.create_task(pipe.drain())
         self._drains.add(task)
@@ -134,7 +134,7 @@ class Running:
         process: Process,
         pipes: Pipes,
         alarm: "_Alarm",
-        leave: Callable[[Pipe], None],
+        leave: Callable[[OutputPipe], None],
         end: Callable[[Process], None],
     ) -> None:
         self._process, self._pipes, self._alarm = process, pipes, alarm

@@ -19,9 +19,9 @@ from belljar.gateway.upstream.proxy import check_enforceable
 from belljar.runtime.context import Context
 from belljar.runtime.deadlines import since_boot
 from belljar.runtime.events import SandboxCreated, SandboxDeleted, SandboxPaused, SandboxResumed
-from belljar.runtime.network import Network, Prepared
-from belljar.runtime.problems import Finding, ProblemError, refusing
-from belljar.runtime.sandbox import Request, Sandbox, Status
+from belljar.runtime.network import Prepared, SandboxNetwork
+from belljar.runtime.problems import FieldProblem, ProblemError, refusing
+from belljar.runtime.sandbox import IdempotentRequest, Sandbox, Status
 from belljar.runtime.storage import StorageError
 from belljar.runtime.threads import apart
 from belljar.sandbox.spec import SandboxSpec
@@ -40,7 +40,7 @@ class Order:
     ttl: float | None
     hard_ttl: float | None
     prepared: Prepared
-    request: Request | None
+    request: IdempotentRequest | None
 
 
 class Sandboxes:
@@ -63,7 +63,7 @@ class Sandboxes:
             backend=order.backend,
             asked=order.asked,
             labels=order.labels,
-            network=Network(order.prepared.resolved, revision=1, generation=1),
+            network=SandboxNetwork(order.prepared.resolved, revision=1, generation=1),
             request=order.request,
             ttl=order.ttl,
             hard_ttl=order.hard_ttl,
@@ -200,7 +200,7 @@ class Sandboxes:
             await self._context.stop_serving(sandbox)
             await self.destroy(sandbox)
 
-    def _by_request(self, request: Request | None) -> Sandbox | None:
+    def _by_request(self, request: IdempotentRequest | None) -> Sandbox | None:
         """Return the sandbox that a request has made already. Raises ProblemError if it was another request."""
         if request is None:
             return None
@@ -218,4 +218,4 @@ class Sandboxes:
 def check_times(ttl: float | None, hard_ttl: float | None) -> None:
     """Make sure that a sandbox is paused before it is deleted. Raises ProblemError."""
     if ttl and hard_ttl and ttl > hard_ttl:
-        raise refusing("invalid_request", [Finding("ttl", f"{ttl} is more than hard_ttl, {hard_ttl}; write less")])
+        raise refusing("invalid_request", [FieldProblem("ttl", f"{ttl} is more than hard_ttl, {hard_ttl}; write less")])

@@ -24,7 +24,7 @@ from belljar.policy.language.reading import Reading
 from belljar.policy.language.render import to_data
 from belljar.policy.model import Egress, Rule
 from belljar.runtime.deadlines import Deadline
-from belljar.runtime.problems import Finding, ProblemError, invalid_policy, refusing
+from belljar.runtime.problems import FieldProblem, ProblemError, invalid_policy, refusing
 
 _LISTS: Final = ("rules", "presets", "host_ports")
 
@@ -51,7 +51,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class SandboxNetwork:
     """What a sandbox may reach, at one moment."""
 
     base: ResolvedPolicy
@@ -78,15 +78,15 @@ class Network:
         """Return what the gateway makes of that; with many entries it takes a while."""
         return self.resolved().compile()
 
-    def now(self) -> "Network":
+    def now(self) -> "SandboxNetwork":
         """Return it without grants that have ended while nobody was there to end them."""
         grants = tuple(grant for grant in self.grants if not grant.ends.is_over)
         return self if grants == self.grants else replace(self, grants=grants, generation=self.generation + 1)
 
-    def closed(self) -> "Network":
+    def closed(self) -> "SandboxNetwork":
         """Return what is to follow if nobody knows what was: nothing may be reached."""
         nothing = resolve(Policy(Mode.BLOCK_ALL), host_addresses=own_addresses())
-        return Network(nothing, self.revision + 1, self.generation + 1)
+        return SandboxNetwork(nothing, self.revision + 1, self.generation + 1)
 
     def to_data(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -98,7 +98,7 @@ class Network:
         }
 
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> "Network":
+    def from_data(cls, data: dict[str, Any]) -> "SandboxNetwork":
         """Return the network that became plain data, without grants that have ended since."""
         grants = (
             Grant(name, allow, seconds, Deadline.remembered(at, seconds)) for name, allow, seconds, at in data["grants"]
@@ -140,7 +140,7 @@ def grant_rule(allow: str) -> Rule:
             return Rule(Action.ALLOW, cidrs=(read_cidr(allow),))
         return Rule(Action.ALLOW, domains=(read_domain(allow, grants=True),))
     except EntryError as error:
-        raise refusing("invalid_policy", [Finding("allow", f'"{allow}" {error}')]) from None
+        raise refusing("invalid_policy", [FieldProblem("allow", f'"{allow}" {error}')]) from None
 
 
 def _resolve(
@@ -164,7 +164,7 @@ def _fragment(base: Policy, fragment: dict[str, Any], within: str) -> Policy:
     if "mode" in fragment or "allow_private" in fragment:
         raise refusing(
             "invalid_request",
-            [Finding(within, "has something that is no list; set the whole policy instead")],
+            [FieldProblem(within, "has something that is no list; set the whole policy instead")],
         )
     try:
         return policy_from(Reading({"mode": base.mode.value, **fragment})).policy
@@ -192,8 +192,8 @@ def _joined(entries: tuple[Any, ...], added: tuple[Any, ...]) -> tuple[Any, ...]
 
 
 def _less(entries: tuple[Any, ...], removed: tuple[Any, ...], place: str) -> tuple[Any, ...]:
-    found: Iterable[Finding] = [
-        Finding(f"remove.{place}[{index}]", f"{entry} is not in the policy; look at what is")
+    found: Iterable[FieldProblem] = [
+        FieldProblem(f"remove.{place}[{index}]", f"{entry} is not in the policy; look at what is")
         for index, entry in enumerate(removed)
         if entry not in entries
     ]

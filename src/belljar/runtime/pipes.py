@@ -13,7 +13,7 @@ _DRAIN_PAUSE: Final = 0.02
 """Between two looks at what nobody wants to know: there may be many who write without end."""
 
 
-class Pipe:
+class OutputPipe:
     """A named pipe, which is made if it is not there."""
 
     def __init__(self, path: Path) -> None:

@@ -32,7 +32,7 @@ from belljar.policy.model import DomainPattern, Scope
 from belljar.runtime.context import Context
 from belljar.runtime.deadlines import Deadline
 from belljar.runtime.events import GrantClosed, GrantOpened
-from belljar.runtime.network import Grant, Network, Prepared, amend, grant_rule, prepare
+from belljar.runtime.network import Grant, Prepared, SandboxNetwork, amend, grant_rule, prepare
 from belljar.runtime.problems import ProblemError
 from belljar.runtime.sandbox import Sandbox, Status
 from belljar.runtime.storage import StorageError
@@ -40,10 +40,10 @@ from belljar.runtime.threads import apart
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PolicyChange:
     """No other policy than this will be in force."""
 
-    network: Network
+    network: SandboxNetwork
     flows_reset: int
     in_force: bool
     """Whether it is by now; if not, the sandbox can reach nothing until it is."""
@@ -73,20 +73,20 @@ class Networks:
         exposed = self._exposed({})
         return await apart(lambda: amend(base.policy(), change, port, exposed))
 
-    async def replace(self, sandbox: Sandbox, prepared: Prepared, if_match: str | None) -> Change:
+    async def replace(self, sandbox: Sandbox, prepared: Prepared, if_match: str | None) -> PolicyChange:
         """Put another policy in the place of that of a sandbox, and end what was granted on top of it."""
         async with sandbox.network_lock:
             check_match(sandbox, if_match)
             return await self._set(sandbox, prepared, grants=())
 
-    async def amend(self, sandbox: Sandbox, change: dict[str, Any], if_match: str | None) -> Change:
+    async def amend(self, sandbox: Sandbox, change: dict[str, Any], if_match: str | None) -> PolicyChange:
         """Add entries to the policy of a sandbox, or take some away."""
         async with sandbox.network_lock:
             prepared = await self.amended(sandbox, change)
             check_match(sandbox, if_match)
             return await self._set(sandbox, prepared, grants=sandbox.network.grants)
 
-    async def grant(self, sandbox: Sandbox, allow: str, seconds: float) -> tuple[Grant, Change]:
+    async def grant(self, sandbox: Sandbox, allow: str, seconds: float) -> tuple[Grant, PolicyChange]:
         """Open a destination for a time. Raises ProblemError, also if that would open nothing."""
         rule = grant_rule(allow)
         async with sandbox.network_lock:
@@ -101,7 +101,7 @@ class Networks:
 
     async def end_grants(
         self, sandbox: Sandbox, over: Callable[[Grant], bool], cause: Literal["request", "time"]
-    ) -> Change | None:
+    ) -> PolicyChange | None:
         """Close what was opened for a time, if any of it is over.
 
         Raises ProblemError if the end came by request, and is not written down: it would begin again otherwise.
@@ -122,7 +122,7 @@ class Networks:
                     self._context.store.stale.add(sandbox.id)
                     failure = error
         self._tell_closed(sandbox, ended, cause)
-        return _written(Change(network, told.flows_cut, told.in_force, failure=failure))
+        return _written(PolicyChange(network, told.flows_cut, told.in_force, failure=failure))
 
     async def close(self, sandbox: Sandbox, why: str) -> None:
         """Leave a sandbox nothing to reach until somebody sets another policy, and note why. Raises BelljarError."""
@@ -142,14 +142,14 @@ class Networks:
         all_asked = (asked, *(sandbox.asked for sandbox in self._context.sandboxes.values()))
         return [Path(place) for each in all_asked for place in _writable(each)]
 
-    async def _set(self, sandbox: Sandbox, prepared: Prepared, grants: tuple[Grant, ...]) -> Change:
+    async def _set(self, sandbox: Sandbox, prepared: Prepared, grants: tuple[Grant, ...]) -> PolicyChange:
         ended = [grant for grant in sandbox.network.grants if grant not in grants]
         network = replace(sandbox.network, base=prepared.resolved, revision=sandbox.network.revision + 1, grants=grants)
         change = await self._enforce(sandbox, network, unwritten=True)
         self._tell_closed(sandbox, ended, "replaced")
         return _written(replace(change, warnings=prepared.warnings))
 
-    async def _enforce(self, sandbox: Sandbox, network: Network, *, unwritten: bool) -> Change:
+    async def _enforce(self, sandbox: Sandbox, network: SandboxNetwork, *, unwritten: bool) -> PolicyChange:
         """Write a policy down, and put it in force; with `unwritten` also if it cannot be written down."""
         self._context.find_alive(sandbox.id)
         before, network = sandbox.network, replace(network, generation=sandbox.network.generation + 1)
@@ -169,9 +169,9 @@ class Networks:
             with suppress(StorageError):
                 await self._context.store.save(sandbox.to_row())
             raise
-        return Change(network, told.flows_cut, told.in_force, failure=failure)
+        return PolicyChange(network, told.flows_cut, told.in_force, failure=failure)
 
-    async def _put_in_force(self, sandbox: Sandbox, network: Network) -> Acknowledgement:
+    async def _put_in_force(self, sandbox: Sandbox, network: SandboxNetwork) -> Acknowledgement:
         if sandbox.status is Status.CLOSED:  # nobody serves it; this is what it begins with
             return Acknowledgement(network.generation, 0, in_force=False)
         workers = self._context.gateway
@@ -187,12 +187,12 @@ class Networks:
             self._context.events.tell(sandbox.id, GrantClosed(grant.id, grant.allow, cause))
 
 
-def etag(network: Network) -> str:
+def etag(network: SandboxNetwork) -> str:
     """Return the tag of a policy as it was set."""
     return f'"{network.revision}"'
 
 
-def _written(change: Change) -> Change:
+def _written(change: PolicyChange) -> PolicyChange:
     """Return a change if it is written down. Raises ProblemError if it is not."""
     if change.failure is None:
         return change

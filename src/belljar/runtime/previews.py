@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from belljar.policy import CompiledPolicy, Flow, Protocol, question
 from belljar.runtime.context import Context
-from belljar.runtime.network import Network, Prepared
+from belljar.runtime.network import Prepared, SandboxNetwork
 from belljar.runtime.sandbox import Sandbox
 from belljar.runtime.storage import StoredEvent
 from belljar.runtime.threads import apart
@@ -24,7 +24,7 @@ async def preview(context: Context, sandbox: Sandbox, prepared: Prepared, *, kee
     if not keep_grants:
         network = replace(network, grants=())
     now, then = await asyncio.gather(
-        asyncio.to_thread(Network.compiled, sandbox.network), asyncio.to_thread(Network.compiled, network)
+        asyncio.to_thread(SandboxNetwork.compiled, sandbox.network), asyncio.to_thread(SandboxNetwork.compiled, network)
     )
     live = [open_flow.flow for open_flow in await apart(lambda: context.gateway.flows(sandbox.id))]
     recent = [_flow(event) for event in await context.store.latest(sandbox.id, _TRIED, _RECENT)]

@@ -10,7 +10,7 @@ from belljar.errors import BelljarError
 from belljar.policy import InvalidPolicyError
 
 
-class Finding(NamedTuple):
+class FieldProblem(NamedTuple):
     """One thing that is wrong with a request."""
 
     field: str
@@ -22,12 +22,14 @@ class Finding(NamedTuple):
 class ProblemError(BelljarError):
     """A request that is refused, and has changed nothing."""
 
-    def __init__(self, code: str, message: str, *, field: str | None = None, findings: Iterable[Finding] = ()) -> None:
+    def __init__(
+        self, code: str, message: str, *, field: str | None = None, findings: Iterable[FieldProblem] = ()
+    ) -> None:
         super().__init__(message)
         self.code, self.field, self.findings = code, field, tuple(findings)
 
 
-def refusing(code: str, findings: Iterable[Finding]) -> ProblemError:
+def refusing(code: str, findings: Iterable[FieldProblem]) -> ProblemError:
     """Return the problem that consists of these findings, of which there is at least one."""
     found = tuple(findings)
     return ProblemError(code, found[0].message, field=found[0].field or None, findings=found)
@@ -36,7 +38,9 @@ def refusing(code: str, findings: Iterable[Finding]) -> ProblemError:
 def invalid_policy(error: InvalidPolicyError, within: str = "") -> ProblemError:
     """Return what is wrong with a policy that stands at some place of a body."""
     found = [
-        Finding(".".join(filter(None, (within, problem.where))), problem.message if problem.where else str(problem))
+        FieldProblem(
+            ".".join(filter(None, (within, problem.where))), problem.message if problem.where else str(problem)
+        )
         for problem in error.problems
     ]
     return refusing("invalid_policy", found)

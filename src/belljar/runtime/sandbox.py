@@ -9,10 +9,10 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from belljar.runtime.deadlines import Deadline
-from belljar.runtime.network import Network
+from belljar.runtime.network import SandboxNetwork
 from belljar.runtime.storage import Row
 
-_ASKED_OF_OLD: Final = {"read_only": False, "isolation": "sealed"}
+_DEFAULTS_BEFORE_0_2: Final = {"read_only": False, "isolation": "sealed"}
 """What sandboxes were, that were written down when nobody could ask for anything else."""
 
 _INSIDE_AT_ONCE: Final = 8
@@ -32,7 +32,7 @@ class Status(StrEnum):
     DELETING = "deleting"
 
 
-class Request(NamedTuple):
+class IdempotentRequest(NamedTuple):
     """What makes the repetition of a request known: its key, and a digest of what was asked for."""
 
     key: str
@@ -53,8 +53,8 @@ class Sandbox:
     """What it was made from, without its environment: there may be secrets in it."""
 
     labels: Mapping[str, str]
-    network: Network
-    request: Request | None = None
+    network: SandboxNetwork
+    request: IdempotentRequest | None = None
     created_at: float = field(default_factory=time.time)
     status: Status = Status.CREATING
     detail: str | None = None
@@ -99,8 +99,8 @@ class Sandbox:
         request, expires_at, hard_at = state.pop("request"), state.pop("expires_at"), state.pop("hard_expires_at")
         return cls(
             id=row.id,
-            network=Network.from_data(json.loads(row.network)),
-            request=Request(*request) if request else None,
+            network=SandboxNetwork.from_data(json.loads(row.network)),
+            request=IdempotentRequest(*request) if request else None,
             expires=Deadline.remembered(expires_at, state["ttl"]) if expires_at else None,
             hard_expires=Deadline.remembered(hard_at, state["hard_ttl"]) if hard_at else None,
             **{**state, "status": Status(state["status"])},
@@ -113,7 +113,7 @@ class Sandbox:
             "status": self.status.value,
             "detail": self.detail,
             "backend": self.backend,
-            **_ASKED_OF_OLD,
+            **_DEFAULTS_BEFORE_0_2,
             **self.asked,
             "labels": dict(self.labels),
             "created_at": self.created_at,

@@ -43,7 +43,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observations:
     """What was seen of a sandbox."""
 
     processes: Mapping[str, Sight]
@@ -59,7 +59,7 @@ def unknown_layers(why: str) -> tuple[Layer, ...]:
     return tuple(Layer(name, None, why) for name in LayerName)
 
 
-def layers(seen: Seen, remedy_for_users: str) -> tuple[Layer, ...]:
+def layers(seen: Observations, remedy_for_users: str) -> tuple[Layer, ...]:
     """Tell which layers are active; the remedy is for a sandbox whose users are the host's."""
     return (
         _network(seen),
@@ -79,7 +79,7 @@ class _Finding:
     remedy: str | None = None
 
 
-def _network(seen: Seen) -> Layer:
+def _network(seen: Observations) -> Layer:
     if seen.has_own_network is False:
         return Layer(LayerName.NETWORK, active=False, evidence="it has the network of the host", remedy=_BROKEN)
     if ways_out := seen.network.get("ways_out"):
@@ -128,7 +128,7 @@ def _dns(network: Sight) -> _Finding:
     return _Finding(active=False, evidence=evidence, remedy=_NOBODY_ANSWERS)
 
 
-def _of_processes(name: LayerName, seen: Seen, judge: Callable[[Sight], _Finding]) -> Layer:
+def _of_processes(name: LayerName, seen: Observations, judge: Callable[[Sight], _Finding]) -> Layer:
     """Judge each process; what is wrong with one is wrong with the sandbox, and so is what is not known."""
     found = {
         who: _Finding(None, _why_not(sight)) if "error" in sight else judge(sight)

@@ -11,7 +11,7 @@ MOST_DESTINATIONS: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Destination:
+class UsedDestination:
     """Somewhere that was reached for."""
 
     name: str | None
@@ -51,8 +51,8 @@ class Ledger:
     """Takes every event of one sandbox, and passes it on to the audit log, if there is one."""
 
     audit: AuditLog | None = None
-    reached: dict[Destination, Reached] = field(default_factory=dict)
-    denied: dict[Destination, Denied] = field(default_factory=dict)
+    reached: dict[UsedDestination, Reached] = field(default_factory=dict)
+    denied: dict[UsedDestination, Denied] = field(default_factory=dict)
 
     def write(self, sandbox: str | None, event: Event) -> bool:
         """Take note of an event; False if the audit log has lost it."""
@@ -63,7 +63,7 @@ class Ledger:
         elif isinstance(event, FlowDenied):
             self._deny(_where(event), event.reason, event.sentence)
         elif isinstance(event, DnsDenied):
-            self._deny(Destination(event.name, None, None, "dns"), event.reason, event.sentence)
+            self._deny(UsedDestination(event.name, None, None, "dns"), event.reason, event.sentence)
         return self.audit is None or self.audit.write(sandbox, event)
 
     def _reached(self, event: FlowAllowed) -> Reached:
@@ -77,11 +77,11 @@ class Ledger:
             sums.bytes_up += event.bytes_up
             sums.bytes_down += event.bytes_down
 
-    def _deny(self, where: Destination, reason: str, sentence: str) -> None:
+    def _deny(self, where: UsedDestination, reason: str, sentence: str) -> None:
         if where in self.denied or len(self.denied) < MOST_DESTINATIONS:
             self.denied.setdefault(where, Denied(reason, sentence)).times += 1
 
 
-def _where(event: FlowAllowed | FlowClosed | FlowDenied) -> Destination:
+def _where(event: FlowAllowed | FlowClosed | FlowDenied) -> UsedDestination:
     address = event.addresses[0] if event.name is None and event.addresses else None
-    return Destination(event.name, address, event.port, event.protocol)
+    return UsedDestination(event.name, address, event.port, event.protocol)

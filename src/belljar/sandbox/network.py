@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # to import it takes as long as to make a sandbox
     from belljar.gateway.limits import Limits
 
 
-class Network(NamedTuple):
+class NetworkAccess(NamedTuple):
     """A sealed sandbox's network, as its gateway is to make it."""
 
     policy: CompiledPolicy

@@ -9,10 +9,10 @@ from belljar.gateway.listeners import Listeners
 from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.upstream.resolver import Resolver
 from belljar.linux.processes import allow_most_descriptors
-from belljar.sandbox.network import Network
+from belljar.sandbox.network import NetworkAccess
 
 
-def serve(loop: Loop, network: Network, listeners: Listeners) -> Gateway:
+def serve(loop: Loop, network: NetworkAccess, listeners: Listeners) -> Gateway:
     """Have a gateway answer at a sandbox's doors."""
     allow_most_descriptors()  # the command has been forked, and keeps the limit that it was given
     gateway = Gateway(loop, Resolver(loop, network.settings.resolvers), network.settings)

@@ -1,7 +1,8 @@
 """A backend without processes, for tests of what stands on backends.
 
-Its sandboxes are entries in a `World`, which outlives the backends that look at it as the machine outlives a server.
-Their files are a dictionary, their programs are Python functions, and their doors are real sockets that lead nowhere.
+Its sandboxes are entries in a `MemoryWorld`, which outlives the backends that look at it as the machine outlives a
+server. Their files are a dictionary, their programs are Python functions, and their doors are real sockets that lead
+nowhere.
 """
 
 import os
@@ -29,24 +30,24 @@ from belljar.testing.memoryprocess import (
     PROGRAMS,
     WORKDIR,
     MemoryProcess,
+    MemorySandbox,
     Program,
-    Sandbox,
     no_such_program,
 )
 
 
-class World:
+class MemoryWorld:
     """What there is: sandboxes, and the programs that they all have. A test may add its own."""
 
     def __init__(self) -> None:
-        self.sandboxes: dict[str, Sandbox] = {}
+        self.sandboxes: dict[str, MemorySandbox] = {}
         self.programs: dict[str, Program] = dict(PROGRAMS)
 
 
 class MemoryBackend:
     """A `Backend` that looks at a world."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: MemoryWorld) -> None:
         self._world = world
         self._lock = Lock()
 
@@ -55,7 +56,7 @@ class MemoryBackend:
         with self._lock:
             if sandbox in self._world.sandboxes or not is_name(sandbox):
                 raise SpecError(f'"{sandbox}" cannot be the name, or is taken; choose another')
-            made = self._world.sandboxes[sandbox] = Sandbox(spec)
+            made = self._world.sandboxes[sandbox] = MemorySandbox(spec)
         made.files.update({str(path): content for path, content in spec.files.items()})
         made.goes_on.set()
         return _doors()
@@ -122,7 +123,7 @@ class MemoryBackend:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _alive(self, sandbox: str) -> Sandbox:
+    def _alive(self, sandbox: str) -> MemorySandbox:
         found = self._world.sandboxes.get(sandbox)
         if found is None or found.is_dead:
             raise GoneError(f"there is no sandbox {sandbox}, or it has ended")
@@ -145,7 +146,7 @@ def _bound(family: int, kind: int) -> socket.socket:
     return door
 
 
-def _state(inside: Sandbox) -> State:
+def _state(inside: MemorySandbox) -> State:
     if inside.is_dead:
         return State.DEAD
     return State.RUNNING if inside.goes_on.is_set() else State.PAUSED
@@ -157,6 +158,6 @@ def _absolute(path: str) -> str:
     return os.path.normpath(PurePosixPath(WORKDIR) / path)
 
 
-def _directories(inside: Sandbox) -> Iterator[PurePosixPath]:
+def _directories(inside: MemorySandbox) -> Iterator[PurePosixPath]:
     for path in inside.files:
         yield from PurePosixPath(path).parents

@@ -19,7 +19,7 @@ _CHUNK: Final = 65536
 
 
 @dataclass
-class Sandbox:
+class MemorySandbox:
     """A sandbox that is nothing but this."""
 
     spec: SandboxSpec
@@ -38,7 +38,7 @@ class _EndedError(Exception):
 class MemoryProcess:
     """A `Process` that is a thread. Programs see the sandbox, and their streams, through it."""
 
-    def __init__(self, inside: Sandbox, command: Command, streams: Streams, program: "Program") -> None:
+    def __init__(self, inside: MemorySandbox, command: Command, streams: Streams, program: "Program") -> None:
         self.sandbox, self.command = inside, command
         self._streams, self._program = streams, program
         self._ended, self._ending = socketpair()

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 _DENIALS: Final = ("flow.denied", "dns.denied")
 
 
-class Denial(NamedTuple):
+class LoggedDenial(NamedTuple):
     """Something that was denied, and what is known of it."""
 
     destination: str
@@ -18,7 +18,7 @@ class Denial(NamedTuple):
         return token in self.destination or token in self.claimed or address == self.destination
 
 
-def read_denials(audit: Path) -> set[Denial]:
+def read_denials(audit: Path) -> set[LoggedDenial]:
     """Return the different denials in a log; what is no event is judged elsewhere."""
     denials = set()
     for line in audit.read_text(errors="replace").splitlines():
@@ -26,7 +26,7 @@ def read_denials(audit: Path) -> set[Denial]:
             event = json.loads(line)
             if event["event"] in _DENIALS:
                 destination = event["name"] or event["addresses"][0]
-                denials.add(Denial(destination, event.get("claimed") or ""))
+                denials.add(LoggedDenial(destination, event.get("claimed") or ""))
         except (ValueError, LookupError, TypeError):
             continue
     return denials

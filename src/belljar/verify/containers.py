@@ -11,7 +11,7 @@ from belljar.backends.containers.limits import podman_controllers
 from belljar.backends.containers.toolbox import default_cache, open_toolbox
 from belljar.sandbox import bounds
 from belljar.verify.containertrial import ContainerTrial
-from belljar.verify.trial import Maker, boundless_memory
+from belljar.verify.trial import TrialMaker, boundless_memory
 
 _NO_NOSUID: Final = (
     "engines do not mount images like that; setuid programs gain nothing all the same, as 48-no-new-privileges shows"
@@ -32,20 +32,20 @@ _SAME_USERS: Final = (
 )
 
 
-def docker(environment: Mapping[str, str]) -> Maker:
+def docker(environment: Mapping[str, str]) -> TrialMaker:
     """Return what makes containers of Docker. Raises MachineError."""
     return _containers("docker", environment)
 
 
-def podman(environment: Mapping[str, str]) -> Maker:
+def podman(environment: Mapping[str, str]) -> TrialMaker:
     """Return what makes containers of Podman. Raises MachineError."""
     return _containers("podman", environment)
 
 
-def _containers(kind: Kind, environment: Mapping[str, str]) -> Maker:
+def _containers(kind: Kind, environment: Mapping[str, str]) -> TrialMaker:
     engine, cache = find_engine(kind, environment), default_cache(environment)
     open_toolbox(cache)  # once, rather than in each of the processes that make sandboxes
-    return Maker(
+    return TrialMaker(
         lambda task: ContainerTrial(task, engine, cache),
         _lacking(engine),
         sockets=(str(engine.address),),

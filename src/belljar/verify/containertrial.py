@@ -29,7 +29,7 @@ from belljar.sandbox.serving import serve
 from belljar.sandbox.spec import Bind, Command, SandboxSpec
 from belljar.verify.bundle import interpreter
 from belljar.verify.internet.world import World
-from belljar.verify.trial import BUNDLE, SECONDS, Task, files
+from belljar.verify.trial import BUNDLE, SECONDS, TrialTask, files
 
 _OPEN: Final = b"open"
 
@@ -37,7 +37,7 @@ _OPEN: Final = b"open"
 class ContainerTrial:
     """A `Trial` of the container backend."""
 
-    def __init__(self, task: Task, engine: Engine, cache: Path) -> None:
+    def __init__(self, task: TrialTask, engine: Engine, cache: Path) -> None:
         """Begin to make the sandbox."""
         self._task, self._engine, self._cache = task, engine, cache
         self.maker: int | None = None

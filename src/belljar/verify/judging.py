@@ -7,12 +7,12 @@ worked: otherwise a dead network, or a lying client, would pass for a sealed one
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from belljar.verify.auditing import Denial
+from belljar.verify.auditing import LoggedDenial
 from belljar.verify.catalogue import title
-from belljar.verify.internet.witness import Kind, Seen
+from belljar.verify.internet.witness import Sighting, SightingKind
 from belljar.verify.probes import places
 from belljar.verify.probes.kit import Mark, Probe
-from belljar.verify.report import Outcome, Result
+from belljar.verify.report import ProbeVerdict, Result
 
 WITNESS: Final = "witness"
 """The row for what the witness saw of nobody in particular."""
@@ -27,15 +27,17 @@ class Judge:
         self,
         marks: Mapping[Probe, Mark],
         findings: Mapping[str, dict[str, Any]],
-        seen: Sequence[Seen],
+        seen: Sequence[Sighting],
         lacking: Mapping[str, str] = _NOTHING,
-        denials: Collection[Denial] = (),
+        denials: Collection[LoggedDenial] = (),
     ) -> None:
         """Have what was seen; the probes that may find something, each with the reason; and what the log tells."""
         self._marks, self._lacking, self._denials = marks, lacking, denials
         self._findings = findings
         self._seen = seen
-        self._working = {probe.id for probe in marks if probe.is_control and self._control(probe)[0] is Outcome.HOLDS}
+        self._working = {
+            probe.id for probe in marks if probe.is_control and self._control(probe)[0] is ProbeVerdict.HOLDS
+        }
 
     def results(self) -> list[Result]:
         """Return a row for each probe, and one for what the witness saw of nobody in particular."""
@@ -45,36 +47,38 @@ class Judge:
             rows.append(Result(probe.id, title(probe.way_out), probe.tried, verdict, evidence))
         return [*rows, self._rest()]
 
-    def _control(self, probe: Probe) -> tuple[Outcome, str]:
+    def _control(self, probe: Probe) -> tuple[ProbeVerdict, str]:
         told = self._findings.get(probe.id, {})
         evidence = told.get("evidence") or told.get("crash") or "it reported nothing"
         if not told.get("holds"):
-            return Outcome.BROKEN, evidence
+            return ProbeVerdict.BROKEN, evidence
         token = self._marks[probe].token.encode()
-        if probe.seen_outside and not any(seen.kind is Kind.STREAM and token in seen.data for seen in self._seen):
-            return Outcome.BROKEN, f"{evidence}; but the witness did not see it"
-        return Outcome.HOLDS, evidence
+        if probe.seen_outside and not any(
+            seen.kind is SightingKind.STREAM and token in seen.data for seen in self._seen
+        ):
+            return ProbeVerdict.BROKEN, f"{evidence}; but the witness did not see it"
+        return ProbeVerdict.HOLDS, evidence
 
-    def _attempt(self, probe: Probe) -> tuple[Outcome, str]:
+    def _attempt(self, probe: Probe) -> tuple[ProbeVerdict, str]:
         told = self._findings.get(probe.id, {})
         leaks = sorted({seen.what for seen in self._seen if self._is_to_blame(probe, seen)})
         if leaks:
-            return Outcome.BROKEN, f"the witness saw: {'; '.join(leaks[:3])}"
+            return ProbeVerdict.BROKEN, f"the witness saw: {'; '.join(leaks[:3])}"
         if "holds" not in told:
-            return Outcome.UNPROVEN, told.get("crash") or "it reported nothing"
+            return ProbeVerdict.UNPROVEN, told.get("crash") or "it reported nothing"
         if not told["holds"] and probe.id in self._lacking:
-            return Outcome.OUT_OF_SCOPE, f"{told['evidence']}; {self._lacking[probe.id]}"
+            return ProbeVerdict.OUT_OF_SCOPE, f"{told['evidence']}; {self._lacking[probe.id]}"
         if not told["holds"]:
-            return Outcome.BROKEN, told["evidence"]
+            return ProbeVerdict.BROKEN, told["evidence"]
         mark = self._marks[probe]
         denials = sum(denial.concerns(mark.token, mark.address) for denial in self._denials)
         if denials < probe.denials:
-            return Outcome.BROKEN, f"of {probe.denials} denials the log tells {denials}"
+            return ProbeVerdict.BROKEN, f"of {probe.denials} denials the log tells {denials}"
         if probe.beside is not None and probe.beside not in self._working:
-            return Outcome.UNPROVEN, f"{told['evidence']}; but {probe.beside} did not work"
-        return Outcome.HOLDS, told["evidence"]
+            return ProbeVerdict.UNPROVEN, f"{told['evidence']}; but {probe.beside} did not work"
+        return ProbeVerdict.HOLDS, told["evidence"]
 
-    def _is_to_blame(self, probe: Probe, seen: Seen) -> bool:
+    def _is_to_blame(self, probe: Probe, seen: Sighting) -> bool:
         mark = self._marks[probe]
         if seen.address in (mark.address, mark.other_address, mark.private_address, *probe.targets):
             return True
@@ -87,13 +91,13 @@ class Judge:
         evidence = (
             f"the witness saw: {'; '.join(strange[:5])}" if strange else f"{len(self._seen)} sightings, all explained"
         )
-        verdict = Outcome.BROKEN if strange else Outcome.HOLDS
+        verdict = ProbeVerdict.BROKEN if strange else ProbeVerdict.HOLDS
         return Result(WITNESS, "anything else", "whatever else reaches the witness", verdict, evidence)
 
 
-def is_expected(seen: Seen) -> bool:
+def is_expected(seen: Sighting) -> bool:
     """Tell whether the policy of the run grants what was seen."""
-    if seen.kind is Kind.QUESTION:
+    if seen.kind is SightingKind.QUESTION:
         return seen.data.endswith((f".{places.ABOVE_GRANTED}".encode(), f".{places.ABOVE_MANY}".encode()))
     if seen.address in places.RESOLVER.values():
         return seen.port == places.DNS
@@ -102,5 +106,5 @@ def is_expected(seen: Seen) -> bool:
     if seen.address in places.BY_ADDRESS.values():
         return True
     if seen.address in places.BY_SOURCE.values():  # it takes a connection to find out whose they are, but not a byte
-        return seen.kind is Kind.PACKET or not seen.data
+        return seen.kind is SightingKind.PACKET or not seen.data
     return seen.address in ("127.0.0.1", "::1") and seen.port == places.HOST_PORT

@@ -13,7 +13,7 @@ from belljar.sandbox.spec import Command, SandboxSpec
 from belljar.verify.bundle import interpreter
 from belljar.verify.internet.world import World
 from belljar.verify.probes.host.planted import TOOLS
-from belljar.verify.trial import BUNDLE, SECONDS, Maker, Task, boundless_memory, files
+from belljar.verify.trial import BUNDLE, SECONDS, TrialMaker, TrialTask, boundless_memory, files
 
 _BYTES_TO_A_FILE: Final = 16384
 _LIMITS: Final = {
@@ -25,17 +25,17 @@ _LIMITS: Final = {
 }
 
 
-def maker(environment: Mapping[str, str]) -> Maker:  # noqa: ARG001 - it asks nobody
+def maker(environment: Mapping[str, str]) -> TrialMaker:  # noqa: ARG001 - it asks nobody
     """Return what makes local sandboxes, and how much they promise to use at most."""
     memory = bounds.here()
     most = {"bytes": memory // 2, "files": memory // 2 // _BYTES_TO_A_FILE, "shared": bounds.shared(memory), **_LIMITS}
-    return Maker(LocalTrial, boundless_memory(), bounds=most)
+    return TrialMaker(LocalTrial, boundless_memory(), bounds=most)
 
 
 class LocalTrial:
     """A `Trial` of the local backend: a process on the world's host, which is the gateway, too."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: TrialTask) -> None:
         self._task = task
         self.channel, self._end = socket.socketpair()
         self.maker: int | None = None

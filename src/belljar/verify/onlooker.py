@@ -11,7 +11,7 @@ from belljar.linux.cgroups.limits import place_of
 from belljar.linux.namespaces import CLONE_NEWUSER, setns, unshare
 from belljar.sandbox import bounds
 from belljar.verify.catalogue import title
-from belljar.verify.report import Outcome, Result
+from belljar.verify.report import ProbeVerdict, Result
 
 ROWS: Final = {
     33: "a new user namespace, made from outside in the sandbox's own, where no filter refuses it",
@@ -26,15 +26,15 @@ _OF_ENGINES: Final = {
 def look_at(maker: int | None) -> list[Result]:
     """Look at the sandbox that a process has made; None if an engine has."""
     if maker is None:
-        return [_row(number, Outcome.OUT_OF_SCOPE, why) for number, why in _OF_ENGINES.items()]
+        return [_row(number, ProbeVerdict.OUT_OF_SCOPE, why) for number, why in _OF_ENGINES.items()]
     try:
         inside = _innermost(maker)
         return [_new_namespace_in(inside), _bounded_memory_of(inside)]
     except OSError as error:
-        return [_row(number, Outcome.UNPROVEN, f"the sandbox cannot be seen: {error}") for number in ROWS]
+        return [_row(number, ProbeVerdict.UNPROVEN, f"the sandbox cannot be seen: {error}") for number in ROWS]
 
 
-def _row(way_out: int, verdict: Outcome, evidence: str) -> Result:
+def _row(way_out: int, verdict: ProbeVerdict, evidence: str) -> Result:
     return Result(f"{way_out}-seen-from-outside", title(way_out), ROWS[way_out], verdict, evidence)
 
 
@@ -54,7 +54,7 @@ def _new_namespace_in(process: int) -> Result:
     """Try it as somebody who has every right in the sandbox's user namespace, which nobody inside has."""
     user, group = (int(Path(f"/proc/{process}/{kind}_map").read_text().split()[0]) for kind in ("uid", "gid"))
     if Path(f"/proc/{process}/ns/user").samefile("/proc/self/ns/user"):
-        return _row(33, Outcome.BROKEN, "the sandbox has no user namespace of its own")
+        return _row(33, ProbeVerdict.BROKEN, "the sandbox has no user namespace of its own")
     namespace = os.open(f"/proc/{process}/ns/user", os.O_RDONLY)
     child = os.fork()
     if child == 0:
@@ -72,21 +72,21 @@ def _new_namespace_in(process: int) -> Result:
     os.close(namespace)
     failed = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if failed == errno.ENOSPC:
-        return _row(33, Outcome.HOLDS, "there may be no more of them")
+        return _row(33, ProbeVerdict.HOLDS, "there may be no more of them")
     if failed == 0:
-        return _row(33, Outcome.BROKEN, "it was made")
-    return _row(33, Outcome.UNPROVEN, os.strerror(failed))
+        return _row(33, ProbeVerdict.BROKEN, "it was made")
+    return _row(33, ProbeVerdict.UNPROVEN, os.strerror(failed))
 
 
 def _bounded_memory_of(process: int) -> Result:
     group = default_group()
     if group is None:
-        return _row(71, Outcome.OUT_OF_SCOPE, "no control group for memory can be had here; see `belljar doctor`")
+        return _row(71, ProbeVerdict.OUT_OF_SCOPE, "no control group for memory can be had here; see `belljar doctor`")
     group.remove()
     place = place_of(process, "memory") or Path("/nonexistent")
     for name in ("memory.max", "memory.limit_in_bytes"):
         with suppress(OSError, ValueError):  # "max" is no bound
             limit = int((place / name).read_text())
             holds = limit <= bounds.in_all(bounds.here())
-            return _row(71, Outcome.HOLDS if holds else Outcome.BROKEN, f"{limit} bytes")
-    return _row(71, Outcome.BROKEN, "there is no bound")
+            return _row(71, ProbeVerdict.HOLDS if holds else ProbeVerdict.BROKEN, f"{limit} bytes")
+    return _row(71, ProbeVerdict.BROKEN, "there is no bound")

@@ -22,7 +22,7 @@ from belljar.verify.probes.host.planted import (
     POLICY_OF_THE_MACHINE,
     WRITTEN,
 )
-from belljar.verify.report import Outcome, Result
+from belljar.verify.report import ProbeVerdict, Result
 from belljar.verify.workshop import Workshop
 
 _NO_POLICIES: Final = (
@@ -124,4 +124,6 @@ def _is_event(line: bytes) -> bool:
 
 
 def _result(way_out: int, slug: str, tried: str, *, holds: bool, evidence: str) -> Result:
-    return Result(f"{way_out}-{slug}", title(way_out), tried, Outcome.HOLDS if holds else Outcome.BROKEN, evidence)
+    return Result(
+        f"{way_out}-{slug}", title(way_out), tried, ProbeVerdict.HOLDS if holds else ProbeVerdict.BROKEN, evidence
+    )

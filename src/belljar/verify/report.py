@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 
-class Outcome(StrEnum):
+class ProbeVerdict(StrEnum):
     """What became of a row of the table."""
 
     HOLDS = "holds"
@@ -27,7 +27,7 @@ class Result:
     id: str
     way_out: str
     tried: str
-    verdict: Outcome
+    verdict: ProbeVerdict
     evidence: str
 
 
@@ -44,12 +44,12 @@ class Report:
     def all_hold(self) -> bool:
         """Whether everything that is in scope holds."""
         verdicts = {result.verdict for result in self.results}
-        return Outcome.HOLDS in verdicts and verdicts <= {Outcome.HOLDS, Outcome.OUT_OF_SCOPE}
+        return ProbeVerdict.HOLDS in verdicts and verdicts <= {ProbeVerdict.HOLDS, ProbeVerdict.OUT_OF_SCOPE}
 
     def summary(self) -> dict[str, int]:
         """Return how many rows had which verdict."""
         counts = Counter(result.verdict for result in self.results)
-        return {outcome.value: counts[outcome] for outcome in Outcome}
+        return {outcome.value: counts[outcome] for outcome in ProbeVerdict}
 
     def as_json(self) -> str:
         """Return the run as one document."""
@@ -69,13 +69,17 @@ class Report:
             "testsuite",
             name=f"belljar verify ({self.backend})",
             tests=str(len(self.results)),
-            failures=str(counts[Outcome.BROKEN]),
-            errors=str(counts[Outcome.UNPROVEN]),
-            skipped=str(counts[Outcome.OUT_OF_SCOPE]),
+            failures=str(counts[ProbeVerdict.BROKEN]),
+            errors=str(counts[ProbeVerdict.UNPROVEN]),
+            skipped=str(counts[ProbeVerdict.OUT_OF_SCOPE]),
             time=f"{self.seconds:.1f}",
             timestamp=self.started.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S"),
         )
-        elements = {Outcome.BROKEN: "failure", Outcome.UNPROVEN: "error", Outcome.OUT_OF_SCOPE: "skipped"}
+        elements = {
+            ProbeVerdict.BROKEN: "failure",
+            ProbeVerdict.UNPROVEN: "error",
+            ProbeVerdict.OUT_OF_SCOPE: "skipped",
+        }
         for result in self.results:
             case = ET.SubElement(suite, "testcase", classname=result.way_out, name=f"{result.id}: {result.tried}")
             if result.verdict in elements:

@@ -26,7 +26,7 @@ from belljar.policy import CompiledPolicy, compile_policy, policy_from
 from belljar.policy.language.reading import Reading
 from belljar.sandbox.files.view import POLICY_FILE
 from belljar.sandbox.ledger import Ledger
-from belljar.sandbox.network import Network
+from belljar.sandbox.network import NetworkAccess
 from belljar.sandbox.notice import notice
 from belljar.verify.bundle import bundle
 from belljar.verify.internet.world import BY_SOURCE_TABLE, World
@@ -86,7 +86,7 @@ class Trial(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class TrialTask:
     """What a sandbox is made for."""
 
     name: str
@@ -121,19 +121,19 @@ class Task:
         before = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = f"{self.workdir / OWN_PLACE}{f'{os.pathsep}{before}' if before else ''}"
 
-    def network(self) -> Network:
+    def network(self) -> NetworkAccess:
         """Return what the sandbox can reach. For a process on the world's host."""
         settings = Settings(resolvers=tuple(Server(ip_address(address)) for address in places.RESOLVER.values()))
         policy = _policy()
         run_program("ip", "-batch", "-", text=_LATER)
-        return Network(policy, settings, Ledger(AuditLog(open_log(str(self.audit)))), _LIMITS)
+        return NetworkAccess(policy, settings, Ledger(AuditLog(open_log(str(self.audit)))), _LIMITS)
 
 
 @dataclass(frozen=True, slots=True)
-class Maker:
+class TrialMaker:
     """Makes sandboxes."""
 
-    trial: Callable[[Task], Trial]
+    trial: Callable[[TrialTask], Trial]
     """Gets a sandbox ready to be tried out. To be called before there is a world."""
 
     lacking: Mapping[str, str] = field(default_factory=dict)

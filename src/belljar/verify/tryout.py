@@ -15,7 +15,7 @@ from typing import Any
 from belljar.sandbox.files.homes import homes_of_user
 from belljar.statedir import known_states
 from belljar.verify.auditing import read_denials
-from belljar.verify.internet.witness import Kind, Seen, Witness
+from belljar.verify.internet.witness import Sighting, SightingKind, Witness
 from belljar.verify.internet.world import World
 from belljar.verify.judging import Judge
 from belljar.verify.onlooker import look_at
@@ -23,20 +23,20 @@ from belljar.verify.probes.host.mounttable import mounted
 from belljar.verify.probes.kit import Probe, Scene
 from belljar.verify.probes.running import orders
 from belljar.verify.report import Result
-from belljar.verify.trial import Maker, Task, Trial, TrialError, hear, read_report
+from belljar.verify.trial import Trial, TrialError, TrialMaker, TrialTask, hear, read_report
 from belljar.verify.workshop import Workshop
 
 Report = list[dict[str, Any]]
 """What was told from inside, line by line."""
 
 
-def try_out(chosen: Sequence[Probe], place: Workshop, maker: Maker, prepare: Callable[[], object]) -> list[Result]:
+def try_out(chosen: Sequence[Probe], place: Workshop, maker: TrialMaker, prepare: Callable[[], object]) -> list[Result]:
     """Run the probes, and judge them; add what an onlooker saw. Raises WorldError, TrialError."""
     run, before, there = secrets.token_hex(4), _namespaces(), [(mount.device, mount.root) for mount in mounted()]
     with ExitStack() as stack:
 
         def get_ready(name: str, workdir: Path) -> Trial:
-            trial = maker.trial(Task(name, run, workdir, place.home, place.audit, prepare))
+            trial = maker.trial(TrialTask(name, run, workdir, place.home, place.audit, prepare))
             stack.callback(trial.finish)
             return trial
 
@@ -105,9 +105,13 @@ def _tell(trial: Trial, what: bytes) -> None:
         trial.channel.sendall(what)
 
 
-def _next_door(report: Report) -> list[Seen]:
+def _next_door(report: Report) -> list[Sighting]:
     """Return who has reached the neighbour."""
-    return [Seen(Kind.STREAM, line["seen"], data=line["data"].encode("latin-1")) for line in report if "seen" in line]
+    return [
+        Sighting(SightingKind.STREAM, line["seen"], data=line["data"].encode("latin-1"))
+        for line in report
+        if "seen" in line
+    ]
 
 
 def _namespaces() -> dict[str, str]:

@@ -13,8 +13,8 @@ from belljar.verify.catalogue import OUT_OF_SCOPE, WAYS_OUT, title
 from belljar.verify.judging import WITNESS
 from belljar.verify.probes.kit import PROBES, Probe
 from belljar.verify.probes.running import in_order
-from belljar.verify.report import Outcome, Report, Result
-from belljar.verify.trial import Maker
+from belljar.verify.report import ProbeVerdict, Report, Result
+from belljar.verify.trial import TrialMaker
 from belljar.verify.tryout import try_out
 from belljar.verify.workshop import workshop
 
@@ -34,7 +34,7 @@ def verify(
     """
     started, clock = datetime.now(UTC), time.monotonic()
     chosen, policy = choose(only), outside.policy_of_the_machine()
-    maker: Maker = registry.load(registry.find(backend).trial)(os.environ)
+    maker: TrialMaker = registry.load(registry.find(backend).trial)(os.environ)
     with workshop() as place:
         inside = try_out(chosen, place, maker, prepare)
         around = [
@@ -71,7 +71,7 @@ def _is_wanted(name: str, only: Collection[str]) -> bool:
 
 def _out_of_scope() -> Iterator[Result]:
     for number, reason in OUT_OF_SCOPE.items():
-        yield Result(str(number), title(number), WAYS_OUT[number], Outcome.OUT_OF_SCOPE, reason)
+        yield Result(str(number), title(number), WAYS_OUT[number], ProbeVerdict.OUT_OF_SCOPE, reason)
 
 
 def _by_way_out(row: Result) -> tuple[int, int]:

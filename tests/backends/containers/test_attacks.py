@@ -21,7 +21,7 @@ from belljar.backends.containers.engine.client import Engine
 from belljar.backends.containers.exec import inside as inside_programs
 from belljar.backends.containers.exec.memoryfiles import room, written
 from belljar.backends.containers.inventory import OWNER, SANDBOX
-from belljar.backends.containers.making import Maker
+from belljar.backends.containers.making import ContainerMaker
 from belljar.backends.containers.toolbox import open_toolbox
 from belljar.backends.interface import LostError, MachineError, SpecError
 from belljar.linux.lives import Life
@@ -210,8 +210,8 @@ class TestMounts:
             (workdir / "link").rename(workdir / ".git")
             return create(*arguments)
 
-        create = Maker._create
-        monkeypatch.setattr(Maker, "_create", swap_and_create)
+        create = ContainerMaker._create
+        monkeypatch.setattr(ContainerMaker, "_create", swap_and_create)
         with pytest.raises(MachineError, match=r"something else in place of .*/\.git"):
             owner.create(ODD, workdir=workdir)
 

@@ -3,16 +3,16 @@
 import pytest
 
 from belljar.backends.containers import mountcheck
-from belljar.backends.containers.mountcheck import Mount
+from belljar.backends.containers.mountcheck import ExpectedMount
 from belljar.backends.interface import MachineError
 
 MEMORY = ("/tmp",)
 HOOKS, CONFIG = "/srv/repo/.git/hooks", "/srv/repo/.git/config"
 WANTED = [
-    Mount("8:1", "/srv/repo", "/srv/repo", is_writable=True),
-    Mount("8:1", "/srv/repo/.git", "/srv/repo/.git", is_writable=True),
-    Mount("8:1", HOOKS, HOOKS, is_writable=False),
-    Mount("8:1", CONFIG, CONFIG, is_writable=False),
+    ExpectedMount("8:1", "/srv/repo", "/srv/repo", is_writable=True),
+    ExpectedMount("8:1", "/srv/repo/.git", "/srv/repo/.git", is_writable=True),
+    ExpectedMount("8:1", HOOKS, HOOKS, is_writable=False),
+    ExpectedMount("8:1", CONFIG, CONFIG, is_writable=False),
 ]
 SECRET = "/.secret"
 OURS = f"12 10 8:1 /toolbox {SECRET} ro - ext4 /dev/sda1 rw"
@@ -26,7 +26,7 @@ KEPT = [
 TMP = "11 10 0:41 / /tmp rw - tmpfs tmpfs rw"
 
 
-def check(*lines: str, wanted: list[Mount] = WANTED) -> None:
+def check(*lines: str, wanted: list[ExpectedMount] = WANTED) -> None:
     mountcheck.check("".join(f"{line}\n" for line in (OURS, *lines)), wanted, MEMORY, SECRET)
 
 
@@ -49,7 +49,10 @@ class TestWhatIsMeant:
 
     def test_over_what_it_hides(self):
         """A file system below a directory comes with it, and is shown by itself in the same place."""
-        shown = [Mount("8:1", "/data", "/shown", is_writable=False), Mount("0:50", "/", "/shown/below", False)]
+        shown = [
+            ExpectedMount("8:1", "/data", "/shown", is_writable=False),
+            ExpectedMount("0:50", "/", "/shown/below", False),
+        ]
         top = "30 10 8:1 /data /shown ro - ext4 /dev/sda1 rw"
         hidden = "31 30 0:50 / /shown/below rw - tmpfs below rw"
         with pytest.raises(MachineError, match="something else in place of /"):
@@ -58,10 +61,13 @@ class TestWhatIsMeant:
 
     def test_behind_a_link_if_it_is_read_only_and_by_itself(self):
         tool = "30 10 8:1 /data/tool /usr/bin/tool ro - ext4 /dev/sda1 rw"
-        check(ROOT, tool, wanted=[Mount("8:1", "/data/tool", "/bin/tool", is_writable=False)])
+        check(ROOT, tool, wanted=[ExpectedMount("8:1", "/data/tool", "/bin/tool", is_writable=False)])
 
     def test_at_two_places(self):
-        shown = [Mount("8:1", "/data", "/one", is_writable=True), Mount("8:1", "/data", "/two", is_writable=False)]
+        shown = [
+            ExpectedMount("8:1", "/data", "/one", is_writable=True),
+            ExpectedMount("8:1", "/data", "/two", is_writable=False),
+        ]
         one, two = ("30 10 8:1 /data /one rw - ext4 /dev/sda1 rw", "31 10 8:1 /data /two ro - ext4 /dev/sda1 rw")
         check(ROOT, one, two, wanted=shown)
         with pytest.raises(MachineError):

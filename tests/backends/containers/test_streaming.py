@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from belljar.backends.containers.exec.frames import STDERR, STDOUT, FrameReader
-from belljar.backends.containers.exec.streaming import UNREAD, Pump
+from belljar.backends.containers.exec.streaming import UNREAD, StreamPump
 from belljar.backends.interface import Streams
 from tests.backends.containers.test_frames import framed
 
@@ -36,7 +36,7 @@ class Joined:
         self.engine.settimeout(PATIENCE)
         (stdin, self.stdin), (self.stdout, stdout), (self.stderr, stderr) = os.pipe(), os.pipe(), os.pipe()
         self.given = Streams(*({"stdin": stdin, "stdout": stdout, "stderr": stderr} | streams).values())
-        self.pump = Pump(connection, early, self.given, frames)
+        self.pump = StreamPump(connection, early, self.given, frames)
         for descriptor in (stdin, stdout, stderr):
             os.close(descriptor)
         self._thread: threading.Thread | None = None

@@ -13,8 +13,8 @@ from belljar.backends.containers.exec.inside import Inside
 from belljar.backends.containers.exec.process import ContainerProcess
 from belljar.backends.containers.inventory import SANDBOX, Containers, state_of
 from belljar.backends.containers.layers import layers_of, looking
-from belljar.backends.containers.making import Maker
-from belljar.backends.containers.records import Records
+from belljar.backends.containers.making import ContainerMaker
+from belljar.backends.containers.records import ContainerRecords
 from belljar.backends.containers.toolbox import open_toolbox
 from belljar.backends.interface import (
     FILE_LIMIT,
@@ -48,11 +48,11 @@ class ContainerBackend:
         Raises MachineError.
         """
         self._engine = engine
-        self._records = Records(state.resolve())
+        self._records = ContainerRecords(state.resolve())
         self._toolbox = open_toolbox(cache.resolve())
         self._containers = Containers(engine, owner or self._records.owner(), labels)
         self._inside = Inside(self._containers, self._records, self._toolbox)
-        self._maker = Maker(self._containers, self._records, self._toolbox, self._inside)
+        self._maker = ContainerMaker(self._containers, self._records, self._toolbox, self._inside)
         self._lock = Lock()
         self._unfinished: set[str] = set()
 

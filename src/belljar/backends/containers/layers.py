@@ -12,7 +12,7 @@ from typing import Any, Final
 from belljar.backends.containers.exec.firstprocess import is_here
 from belljar.backends.containers.toolbox import MODULES, Toolbox
 from belljar.backends.interface import LostError
-from belljar.sandbox.layers import Layer, Seen, layers
+from belljar.sandbox.layers import Layer, Observations, layers
 from belljar.sandbox.looking import look_at_process
 
 _REMEDY: Final[Mapping[str, str]] = {
@@ -34,7 +34,7 @@ def layers_of(kind: str, found: Any, told: bytes) -> tuple[Layer, ...]:
         inside = json.loads(told)
         first = look_at_process(pid) if is_here(container, pid) else inside["first"]
         processes = {"its first process": first, "a command": inside["command"]}
-        return layers(Seen(processes, inside["network"], _has_own_network(container, pid)), _REMEDY[kind])
+        return layers(Observations(processes, inside["network"], _has_own_network(container, pid)), _REMEDY[kind])
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise LostError(f"what our program said inside cannot be understood; was it meddled with? {error!r}") from error
 

@@ -16,7 +16,7 @@ from belljar.backends.containers.exec.inside import Inside
 from belljar.backends.containers.inventory import OWNER, SANDBOX, Containers
 from belljar.backends.containers.perimeter.bridges import Bridge
 from belljar.backends.containers.perimeter.enclosure import Perimeter
-from belljar.backends.containers.records import Record, Records
+from belljar.backends.containers.records import ContainerRecord, ContainerRecords
 from belljar.backends.containers.sealing import Sealer
 from belljar.backends.containers.toolbox import Toolbox
 from belljar.backends.interface import GoneError
@@ -34,10 +34,10 @@ _ENGINES_FILES: Final = {
 _TELL_MOUNTS: Final = f"while IFS= read -r line; do printf '%s\\n' \"$line\"; done <{mountcheck.INFORMATION}"
 
 
-class Maker:
+class ContainerMaker:
     """What makes the containers of one owner."""
 
-    def __init__(self, containers: Containers, records: Records, toolbox: Toolbox, inside: Inside) -> None:
+    def __init__(self, containers: Containers, records: ContainerRecords, toolbox: Toolbox, inside: Inside) -> None:
         self._containers, self._records, self._toolbox, self._inside = containers, records, toolbox, inside
         self._engine = containers.engine
         self._sealer = Sealer(
@@ -58,7 +58,7 @@ class Maker:
             binds=binds_of(spec, self._engine.address),
         )
         toolbox, mounts = self._toolbox.hidden(), mountcheck.meant(order.binds)
-        record = Record(order.workdir, order.user.name, order.environment(), toolbox.place, mounts)
+        record = ContainerRecord(order.workdir, order.user.name, order.environment(), toolbox.place, mounts)
         self._records.write(sandbox, record)
         container = self._create(sandbox, order, toolbox, site)
         if order.has_scratch and not spec.read_only:

@@ -28,7 +28,7 @@ INFORMATION: Final = "/proc/self/mountinfo"
 _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
 
 
-class Mount(NamedTuple):
+class ExpectedMount(NamedTuple):
     """Something that is seen at some place."""
 
     device: str
@@ -50,11 +50,11 @@ class Mount(NamedTuple):
         return self.device, self.root
 
 
-def read(information: str) -> list[Mount]:
+def read(information: str) -> list[ExpectedMount]:
     """Return the mounts that the kernel tells of in a `mountinfo`, those on top of others behind them."""
     rows = (line.split(" ") for line in information.split("\n") if line)  # names have what else Python takes for ends
     return [
-        Mount(
+        ExpectedMount(
             device=row[2],
             root=_plain(row[3]),
             place=_plain(row[4]),
@@ -71,13 +71,13 @@ def told(path: Path) -> str:
     return path.read_bytes().decode(errors="surrogateescape")
 
 
-def meant(binds: Iterable[Bind]) -> list[Mount]:
+def meant(binds: Iterable[Bind]) -> list[ExpectedMount]:
     """Return the mounts that a container should have, by paths that have no link in them."""
     ours = read(told(Path(INFORMATION)))
     return [_meant(bind, ours) for bind in binds]
 
 
-def check(information: str, wanted: Sequence[Mount], others: Iterable[str], secret: str) -> None:
+def check(information: str, wanted: Sequence[ExpectedMount], others: Iterable[str], secret: str) -> None:
     """Make sure that a container has these mounts where they are meant to be, one on the other.
 
     But at some places, there must be nothing writable below what is read-only. Something is mounted at a secret place:
@@ -106,7 +106,7 @@ def check(information: str, wanted: Sequence[Mount], others: Iterable[str], secr
             )
 
 
-def _check_all_there(found: Iterable[Mount], wanted: Iterable[Mount]) -> None:
+def _check_all_there(found: Iterable[ExpectedMount], wanted: Iterable[ExpectedMount]) -> None:
     for _, root in Counter(mount.what for mount in wanted) - Counter(mount.what for mount in found):
         raise MachineError(
             f"the engine shows something else in place of {printable(root)}: did somebody move it, or put a link on "
@@ -114,12 +114,12 @@ def _check_all_there(found: Iterable[Mount], wanted: Iterable[Mount]) -> None:
         )
 
 
-def _check_places(found: Sequence[Mount], wanted: Sequence[Mount]) -> None:
+def _check_places(found: Sequence[ExpectedMount], wanted: Sequence[ExpectedMount]) -> None:
     """Make sure that each mount is where it is wanted, on the one that it is wanted in, and that nothing is over it.
 
     By itself, what is read-only may be where a link of the image's leads to, as /bin does to /usr/bin.
     """
-    seats: dict[str, Mount] = {}
+    seats: dict[str, ExpectedMount] = {}
     for want in sorted(wanted, key=lambda mount: len(Path(mount.place).parts)):
         around = [other for other in wanted if Path(other.place) in Path(want.place).parents]
         is_alone = not around and not any(Path(want.place) in Path(other.place).parents for other in wanted)
@@ -137,7 +137,9 @@ def _check_places(found: Sequence[Mount], wanted: Sequence[Mount]) -> None:
     _check_no_more(found, wanted, seats.values())
 
 
-def _check_no_more(found: Sequence[Mount], wanted: Iterable[Mount], seats: Collection[Mount]) -> None:
+def _check_no_more(
+    found: Sequence[ExpectedMount], wanted: Iterable[ExpectedMount], seats: Collection[ExpectedMount]
+) -> None:
     """Make sure that nothing that is protected, or has something protected in it, is writable at another place."""
     holders = {str(parent) for mount in wanted for parent in Path(mount.place).parents}
     guarded = {mount.what: mount for mount in wanted if not mount.is_writable or mount.place in holders}
@@ -146,7 +148,7 @@ def _check_no_more(found: Sequence[Mount], wanted: Iterable[Mount], seats: Colle
             raise _moved(guarded[mount.what], found)
 
 
-def _lineage(mount: Mount, found: Iterable[Mount]) -> list[Mount]:
+def _lineage(mount: ExpectedMount, found: Iterable[ExpectedMount]) -> list[ExpectedMount]:
     """Return a mount, the one that it is on, and so on."""
     known, lineage = {each.id: each for each in found}, [mount]
     while (below := known.get(lineage[-1].parent)) is not None and below not in lineage:
@@ -154,7 +156,7 @@ def _lineage(mount: Mount, found: Iterable[Mount]) -> list[Mount]:
     return lineage
 
 
-def _over(mount: Mount, found: Sequence[Mount]) -> list[Mount]:
+def _over(mount: ExpectedMount, found: Sequence[ExpectedMount]) -> list[ExpectedMount]:
     """Return what is mounted over a mount, or on the way to it, so that it cannot be seen."""
     ids = {each.id for each in _lineage(mount, found)}
     return [
@@ -164,7 +166,7 @@ def _over(mount: Mount, found: Sequence[Mount]) -> list[Mount]:
     ]
 
 
-def _moved(want: Mount, found: Sequence[Mount]) -> MachineError:
+def _moved(want: ExpectedMount, found: Sequence[ExpectedMount]) -> MachineError:
     elsewhere = [mount.place for mount in found if mount.what == want.what and mount.place != want.place]
     where = f"it is at {printable(elsewhere[0])}" if elsewhere else "something else is mounted over it or on the way"
     return MachineError(
@@ -174,10 +176,10 @@ def _moved(want: Mount, found: Sequence[Mount]) -> MachineError:
     )
 
 
-def _meant(bind: Bind, ours: Sequence[Mount]) -> Mount:
+def _meant(bind: Bind, ours: Sequence[ExpectedMount]) -> ExpectedMount:
     around = sorted((mount for mount in ours if bind.source.is_relative_to(mount.place)), key=lambda m: len(m.place))
     root = Path(around[-1].root) / bind.source.relative_to(around[-1].place)
-    return Mount(around[-1].device, str(root), str(bind.target), bind.writable)
+    return ExpectedMount(around[-1].device, str(root), str(bind.target), bind.writable)
 
 
 def _plain(field: str) -> str:

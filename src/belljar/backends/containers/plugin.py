@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from belljar.backends.attending import Outcome
     from belljar.backends.containers.engine.places import Kind
     from belljar.backends.containers.late import LateBackend
-    from belljar.backends.findings import Finding
-    from belljar.sandbox.network import Network
+    from belljar.backends.findings import MachineFinding
+    from belljar.sandbox.network import NetworkAccess
 
 # Whoever runs one command does not wait for what the others need.
 # ruff: noqa: PLC0415
@@ -35,22 +35,22 @@ class _Engine:
 
         return LateBackend(self.name, state, environment)
 
-    def findings(self, environment: Mapping[str, str]) -> "Iterator[Finding]":
+    def findings(self, environment: Mapping[str, str]) -> "Iterator[MachineFinding]":
         from belljar.backends.containers.engine.requirements import findings
         from belljar.backends.containers.running import Runner
-        from belljar.backends.findings import Finding
+        from belljar.backends.findings import MachineFinding
 
         yield from findings(self.name, environment, lambda: Runner(self.name, environment).trial())
         with suppress(BelljarError):  # what is wrong with the engine was said above
             if swept := Runner(self.name, environment).sweep():
                 detail = f"of killed runs, taken away: {swept} containers"
-                yield Finding(f"{self.name} leftovers", holds=True, detail=detail)
+                yield MachineFinding(f"{self.name} leftovers", holds=True, detail=detail)
 
     def run(
         self,
         spec: SandboxSpec,
         command: Command,
-        network: "Network | None",
+        network: "NetworkAccess | None",
         *,
         timeout: float | None,
         after_entrypoint: bool,

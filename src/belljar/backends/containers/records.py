@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from belljar.backends.containers.mountcheck import Mount
+from belljar.backends.containers.mountcheck import ExpectedMount
 from belljar.backends.interface import LostError, MachineError
 
 _RECORD: Final = "record.json"
@@ -23,7 +23,7 @@ _FILTER: Final = "seccomp.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ContainerRecord:
     """What it takes to run a command in a sandbox."""
 
     workdir: str
@@ -32,7 +32,7 @@ class Record:
     toolbox: str
     """Where it sees our programs."""
 
-    mounts: list[Mount]
+    mounts: list[ExpectedMount]
     """What of the host it is to see."""
 
     began: str = ""
@@ -42,7 +42,7 @@ class Record:
     def read(cls, text: str) -> Self:
         """Return a record from what `asdict` made of it."""
         data = json.loads(text)
-        mounts = [Mount(*mount) for mount in data["mounts"]]
+        mounts = [ExpectedMount(*mount) for mount in data["mounts"]]
         return cls(data["workdir"], data["user"], data["environment"], data["toolbox"], mounts, data["began"])
 
 
@@ -54,7 +54,7 @@ def recorded(state: Path) -> list[str]:
         return []
 
 
-class Records:
+class ContainerRecords:
     """The sandboxes of one state directory."""
 
     def __init__(self, state: Path) -> None:
@@ -107,17 +107,17 @@ class Records:
         path.write_text(text)
         return path
 
-    def write(self, sandbox: str, record: Record) -> None:
+    def write(self, sandbox: str, record: ContainerRecord) -> None:
         """Keep what is known of a sandbox."""
         path = self.place(sandbox) / _RECORD
         path.touch(mode=0o600)
         path.write_text(json.dumps(asdict(record)))
 
-    def read(self, sandbox: str) -> Record:
+    def read(self, sandbox: str) -> ContainerRecord:
         """Return what is known of a sandbox. Raises LostError."""
         path = self.place(sandbox) / _RECORD
         try:
-            return Record.read(path.read_text())
+            return ContainerRecord.read(path.read_text())
         except (OSError, ValueError, KeyError) as error:
             raise LostError(f"what was known of the sandbox {sandbox} cannot be read from {path}: {error}") from error
 

@@ -20,7 +20,7 @@ from belljar.backends.interface import LostError, SpecError, Streams
 from belljar.backends.jobcontrol import JoinedTerminal
 from belljar.errors import BelljarError
 from belljar.gateway.io.loop import Loop
-from belljar.sandbox.network import Network
+from belljar.sandbox.network import NetworkAccess
 from belljar.sandbox.serving import serve
 from belljar.sandbox.spec import Command, SandboxSpec
 
@@ -68,7 +68,7 @@ class Runner:
         return None
 
     def run(
-        self, spec: SandboxSpec, program: Program, network: Network | None, timeout: float | None = None
+        self, spec: SandboxSpec, program: Program, network: NetworkAccess | None, timeout: float | None = None
     ) -> Outcome:
         """Run a program to its end and return how that was. Without `network` it has the engine's own.
 
@@ -212,7 +212,7 @@ class _Launched:
 
 
 @contextmanager
-def _doors(launched: _Launched, network: Network | None) -> Iterator[Loop]:
+def _doors(launched: _Launched, network: NetworkAccess | None) -> Iterator[Loop]:
     """Make the container, and have a gateway answer at its doors; take it away when all is over."""
     loop, gateway = Loop(), None
     try:

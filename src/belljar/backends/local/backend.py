@@ -30,7 +30,7 @@ from belljar.linux.cgroups.limits import remove_soon
 from belljar.linux.cgroups.memorykills import MemoryWatch
 from belljar.linux.descriptors import adopt, is_readable
 from belljar.linux.lives import has_ended
-from belljar.sandbox.layers import Layer, Seen, layers
+from belljar.sandbox.layers import Layer, Observations, layers
 from belljar.sandbox.looking import look_at_process
 from belljar.sandbox.spec import Command, SandboxSpec
 
@@ -130,7 +130,7 @@ class LocalBackend:
         network, _, channel = self._ask("look", sandbox)  # which fails if the process that was seen has ended
         channel.close()
         is_own = Path("/proc/self/ns/net").stat().st_ino != record.network
-        return layers(Seen({"its first process": first}, network, is_own), _REMEDY_FOR_USERS)
+        return layers(Observations({"its first process": first}, network, is_own), _REMEDY_FOR_USERS)
 
     def close(self) -> None:
         """See `Backend`."""

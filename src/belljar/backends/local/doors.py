@@ -19,13 +19,13 @@ from belljar.sandbox.spec import Bind
 
 if TYPE_CHECKING:
     from belljar.gateway.gateway import Gateway
-    from belljar.sandbox.network import Network
+    from belljar.sandbox.network import NetworkAccess
 
 
-class Doors:
+class LazyGateway:
     """What is between a sandbox and the network."""
 
-    def __init__(self, loop: Loop, network: "Network", listeners: Listeners) -> None:
+    def __init__(self, loop: Loop, network: "NetworkAccess", listeners: Listeners) -> None:
         self._loop, self._network, self._listeners = loop, network, listeners
         self._gateway: Gateway | None = None
 
@@ -35,7 +35,7 @@ class Doors:
 
         self._gateway = serve(self._loop, self._network, self._listeners)
 
-    def open_when_somebody_knocks(self) -> None:
+    def open_on_first_connection(self) -> None:
         """Have the gateway answer once it is needed."""
         for listener in self._listeners:
             self._loop.watch(listener).on_readable = self._open_late

@@ -8,7 +8,7 @@ from belljar.sandbox import bounds
 from belljar.sandbox.spec import ResourceLimits
 
 
-class LimitError(BelljarError):
+class UnlimitableError(BelljarError):
     """A limit was asked for that cannot be enforced here."""
 
 
@@ -22,7 +22,7 @@ class Enforcement:
 
 
 def enforce(limits: ResourceLimits, name: str | None = None) -> Enforcement:
-    """Make what enforces some limits, under a name where it outlives us. Raises LimitError."""
+    """Make what enforces some limits, under a name where it outlives us. Raises UnlimitableError."""
     if limits.cpus is None and limits.memory_bytes is None:
         return Enforcement()
     try:
@@ -30,7 +30,7 @@ def enforce(limits: ResourceLimits, name: str | None = None) -> Enforcement:
     except NoControllerError as error:
         if limits.cpus is None:
             return Enforcement(address_space=limits.memory_bytes)
-        raise LimitError(
+        raise UnlimitableError(
             f"--cpu-limit cannot be enforced: {error}\n"
             "Run as root, or in a session that systemd has delegated control groups to: "
             "systemd-run --user --scope belljar run ..."

@@ -10,9 +10,9 @@ from belljar.sandbox.spec import Command, SandboxSpec
 
 if TYPE_CHECKING:
     from belljar.backends.attending import Outcome
-    from belljar.backends.findings import Finding
+    from belljar.backends.findings import MachineFinding
     from belljar.backends.local.backend import LocalBackend
-    from belljar.sandbox.network import Network
+    from belljar.sandbox.network import NetworkAccess
 
 # Whoever runs one command does not wait for what the others need.
 # ruff: noqa: PLC0415
@@ -30,7 +30,7 @@ class _Local:
 
         return LocalBackend(state)
 
-    def findings(self, environment: Mapping[str, str]) -> "Iterator[Finding]":  # noqa: ARG002
+    def findings(self, environment: Mapping[str, str]) -> "Iterator[MachineFinding]":  # noqa: ARG002
         from belljar.backends.local.requirements import findings
 
         return findings(_trial)
@@ -39,7 +39,7 @@ class _Local:
         self,
         spec: SandboxSpec,
         command: Command,
-        network: "Network | None",
+        network: "NetworkAccess | None",
         *,
         timeout: float | None,
         after_entrypoint: bool = False,  # noqa: ARG002 - there is no image
@@ -57,9 +57,9 @@ def _trial() -> str | None:
     from belljar.gateway.settings import DEFAULTS
     from belljar.policy import Mode, Policy, compile_policy
     from belljar.sandbox.ledger import Ledger
-    from belljar.sandbox.network import Network
+    from belljar.sandbox.network import NetworkAccess
 
-    network = Network(compile_policy(Policy(Mode.BLOCK_ALL)), DEFAULTS, Ledger())
+    network = NetworkAccess(compile_policy(Policy(Mode.BLOCK_ALL)), DEFAULTS, Ledger())
     with TemporaryDirectory(dir="/var/tmp") as directory:
         spec = SandboxSpec(workdir=Path(directory), environment={"PATH": "/usr/bin:/bin"})
         try:

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from belljar.backends.findings import Finding
+from belljar.backends.findings import MachineFinding
 from belljar.backends.local import surroundings
 from belljar.linux import sharedmemory
 from belljar.linux.cgroups.limits import Group, NoControllerError
@@ -16,7 +16,7 @@ _PROGRAMS: Final = {"bwrap": "bubblewrap", "nft": "nftables", "ip": "iproute2"}
 _LEAST_BUBBLEWRAP: Final = (0, 8)
 
 
-def findings(trial: Callable[[], str | None]) -> Iterator[Finding]:
+def findings(trial: Callable[[], str | None]) -> Iterator[MachineFinding]:
     """Look at everything; `trial` makes a sandbox and returns why that did not work."""
     yield from map(_program, _PROGRAMS)
     yield _system_call_filter()
@@ -25,19 +25,21 @@ def findings(trial: Callable[[], str | None]) -> Iterator[Finding]:
     yield from _limits()
     failure, _, remedy = (trial() or "").partition("\n")
     detail = failure or "was made, sealed, and gone again"
-    yield Finding("a sandbox", not failure, detail, " ".join(remedy.splitlines()))
+    yield MachineFinding("a sandbox", not failure, detail, " ".join(remedy.splitlines()))
 
 
-def _program(name: str) -> Finding:
+def _program(name: str) -> MachineFinding:
     install = f"sudo apt-get install {_PROGRAMS[name]}"
     try:
         path = find(name)
     except ProgramMissingError as error:
-        return Finding(name, holds=False, detail=error.problem, remedy=install)
+        return MachineFinding(name, holds=False, detail=error.problem, remedy=install)
     if name == "bwrap" and (version := _bubblewrap_version(path)) < _LEAST_BUBBLEWRAP:
         written = ".".join(map(str, version))
-        return Finding(name, holds=False, detail=f"is {written}, and 0.8 is the oldest that works", remedy=install)
-    return Finding(name, holds=True, detail=path)
+        return MachineFinding(
+            name, holds=False, detail=f"is {written}, and 0.8 is the oldest that works", remedy=install
+        )
+    return MachineFinding(name, holds=True, detail=path)
 
 
 def _bubblewrap_version(path: str) -> tuple[int, ...]:
@@ -46,45 +48,47 @@ def _bubblewrap_version(path: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", said)))
 
 
-def _system_call_filter() -> Finding:
+def _system_call_filter() -> MachineFinding:
     try:
         program()
     except UnknownArchitectureError as error:
-        return Finding("system call filter", holds=False, detail=str(error), remedy="use an x86_64 or aarch64 machine")
-    return Finding("system call filter", holds=True, detail="is there for this machine")
+        return MachineFinding(
+            "system call filter", holds=False, detail=str(error), remedy="use an x86_64 or aarch64 machine"
+        )
+    return MachineFinding("system call filter", holds=True, detail="is there for this machine")
 
 
-def _settings() -> Iterator[Finding]:
+def _settings() -> Iterator[MachineFinding]:
     for name, command in surroundings.closed_settings():
         detail, remedy = "keeps user namespaces from ordinary users", f"{command}   (and in /etc/sysctl.d to keep it)"
         # With a profile of its own, a program may do what the setting keeps from others; the trial tells.
-        yield Finding(name, holds=False, detail=detail, remedy=remedy, needed=False)
+        yield MachineFinding(name, holds=False, detail=detail, remedy=remedy, needed=False)
     most = surroundings.most_namespaces()
-    yield Finding("user namespaces", most != "0", f"at most {most}", surroundings.MORE_NAMESPACES)
+    yield MachineFinding("user namespaces", most != "0", f"at most {most}", surroundings.MORE_NAMESPACES)
 
 
-def _container() -> Iterator[Finding]:
+def _container() -> Iterator[MachineFinding]:
     """Tell of a container around us: whether it leaves enough, the trial tells, and what to ask for otherwise."""
     if around := surroundings.engine():
         filtered = "a system call filter" if surroundings.is_filtered() else "no system call filter"
         profile = surroundings.profile()
         confined = f"the AppArmor profile {profile}" if profile else "no AppArmor profile"
-        yield Finding("container", holds=True, detail=f"of {around.name}, with {filtered} and {confined}")
+        yield MachineFinding("container", holds=True, detail=f"of {around.name}, with {filtered} and {confined}")
 
 
-def _limits() -> Iterator[Finding]:
+def _limits() -> Iterator[MachineFinding]:
     yield _limit("memory", "what programs use is not limited as a whole", memory_bytes=1 << 30)
     yield _limit("processors", "--cpu-limit is refused", cpus=1.0)
     if not sharedmemory.can_be_bounded():
         lack = "is limited with all memory, or not at all: a limit of its own takes Linux 6.9 or later"
-        yield Finding("System V shared memory", holds=False, detail=lack, needed=False)
+        yield MachineFinding("System V shared memory", holds=False, detail=lack, needed=False)
 
 
-def _limit(what: str, otherwise: str, *, cpus: float | None = None, memory_bytes: int | None = None) -> Finding:
+def _limit(what: str, otherwise: str, *, cpus: float | None = None, memory_bytes: int | None = None) -> MachineFinding:
     name = f"control groups for {what}"
     try:
         Group(cpus=cpus, memory_bytes=memory_bytes).remove()
     except NoControllerError as error:
         remedy = "as an ordinary user: systemd-run --user --scope belljar run ..."
-        return Finding(name, holds=False, detail=f"{error}; {otherwise}", remedy=remedy, needed=False)
-    return Finding(name, holds=True, detail="can be made")
+        return MachineFinding(name, holds=False, detail=f"{error}; {otherwise}", remedy=remedy, needed=False)
+    return MachineFinding(name, holds=True, detail="can be made")

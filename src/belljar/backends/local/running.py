@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from belljar.backends.attending import Attendant, Outcome
 from belljar.backends.local.child.staging import Plan, check_proc
-from belljar.backends.local.doors import Doors, can_change_our_modules
+from belljar.backends.local.doors import LazyGateway, can_change_our_modules
 from belljar.backends.local.identity import account_files, choose
 from belljar.backends.local.launching import launch
 from belljar.backends.local.limiting import default_group, enforce
@@ -20,7 +20,7 @@ from belljar.linux.cgroups.memorykills import MemoryWatch
 from belljar.linux.processes import keep_memory_private
 from belljar.sandbox.files.homes import home_inside
 from belljar.sandbox.files.view import view_of
-from belljar.sandbox.network import Network
+from belljar.sandbox.network import NetworkAccess
 from belljar.sandbox.spec import Command, SandboxSpec
 from belljar.sandbox.terminal.streams import CarriedStreams
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from belljar.sandbox.terminal.joined import Terminal
 
 
-def run(spec: SandboxSpec, command: Command, network: Network | None, *, timeout: float | None = None) -> Outcome:
+def run(spec: SandboxSpec, command: Command, network: NetworkAccess | None, *, timeout: float | None = None) -> Outcome:
     """Run a command to its end. Without `network` it has the host's.
 
     For a process without threads. Raises LaunchError, StagingError, StreamError, ViewError, ArmingError, and then
@@ -77,16 +77,18 @@ def _terminal_of_caller() -> "Terminal | None":
 
 
 @contextmanager
-def _doors(loop: Loop, network: Network | None, listeners: Listeners | None, *, unsafe_to_wait: bool) -> Iterator[None]:
+def _doors(
+    loop: Loop, network: NetworkAccess | None, listeners: Listeners | None, *, unsafe_to_wait: bool
+) -> Iterator[None]:
     if network is None or listeners is None:
         yield
         return
-    doors = Doors(loop, network, listeners)
+    doors = LazyGateway(loop, network, listeners)
     has_more_to_say = network.ledger.audit is not None or network.settings.proxy is not None  # that it cannot be done
     if unsafe_to_wait or has_more_to_say:
         doors.open()
     else:
-        doors.open_when_somebody_knocks()
+        doors.open_on_first_connection()
     try:
         yield
     finally:

@@ -23,7 +23,7 @@ MORE_NAMESPACES: Final = "sudo sysctl -w user.max_user_namespaces=10000"
 _PAGE: Final = "docs/in-containers.md tells more."
 
 
-class Engine(NamedTuple):
+class SurroundingEngine(NamedTuple):
     """What runs a container, and what it is told so that sandboxes can be made inside."""
 
     name: str
@@ -43,7 +43,7 @@ class Engine(NamedTuple):
     """Whether its usual filter leaves too little."""
 
 
-_DOCKER: Final = Engine(
+_DOCKER: Final = SurroundingEngine(
     name="Docker",
     user="--user 1000:1000",
     filter="--security-opt seccomp=unconfined",
@@ -51,7 +51,7 @@ _DOCKER: Final = Engine(
     proc="--security-opt systempaths=unconfined",
 )
 _PODMAN: Final = _DOCKER._replace(name="Podman", proc="--security-opt 'unmask=/proc/*'", filters_too_much=False)
-_KUBERNETES: Final = Engine(
+_KUBERNETES: Final = SurroundingEngine(
     name="Kubernetes",
     user="runAsUser: 1000",
     filter="seccompProfile: {type: Unconfined}",
@@ -60,7 +60,7 @@ _KUBERNETES: Final = Engine(
 )
 
 
-def engine() -> Engine | None:
+def engine() -> SurroundingEngine | None:
     """Return what runs the container that we are in; None if there is none, or none that we know."""
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         return _KUBERNETES
@@ -111,7 +111,7 @@ def remedy(lack: Lack) -> str:
     return "\n".join((*hints, _in_all(around)))
 
 
-def _hints(lack: Lack, around: Engine | None) -> Iterator[tuple[str, str | None]]:
+def _hints(lack: Lack, around: SurroundingEngine | None) -> Iterator[tuple[str, str | None]]:
     """Yield sentences, with what a container must be given."""
     if lack is Lack.ROOT:
         hint = "A sandbox of root's takes CAP_SYS_ADMIN, CAP_SETUID and CAP_SETGID. Run Belljar as an ordinary user"
@@ -138,7 +138,7 @@ def _with_flag(hint: str, flag: str | None) -> str:
     return f"{hint}: {flag}" if flag else f"{hint}."
 
 
-def _in_all(around: Engine | None) -> str:
+def _in_all(around: SurroundingEngine | None) -> str:
     if around is None:
         return _PAGE
     flags = [around.user, around.proc]

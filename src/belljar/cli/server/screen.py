@@ -21,7 +21,7 @@ _HOME, _REST_OF_LINE, _REST_OF_SCREEN = "\033[H", "\033[K", "\033[J"
 _TERMINATED: Final = 128 + signal.SIGTERM
 
 
-class Line(NamedTuple):
+class ScreenLine(NamedTuple):
     """A line in one colour, which is cut where the terminal ends."""
 
     text: str
@@ -49,7 +49,7 @@ class Screen:
         """How many lines there are."""
         return shutil.get_terminal_size().lines
 
-    def draw(self, lines: Sequence[Line]) -> None:
+    def draw(self, lines: Sequence[ScreenLine]) -> None:
         """Show these lines, and nothing else."""
         size = shutil.get_terminal_size()
         shown = (

@@ -12,7 +12,7 @@ import click
 from belljar.cli.amounts import written_bytes, written_seconds
 from belljar.cli.server.connecting import connect, server_option
 from belljar.cli.server.lines import why
-from belljar.cli.server.screen import Line, Screen
+from belljar.cli.server.screen import Screen, ScreenLine
 from belljar.errors import BelljarError, printable
 
 if TYPE_CHECKING:
@@ -52,12 +52,12 @@ def top(server: str | None) -> None:
 
 
 def _watch(client: "Client", screen: Screen) -> None:
-    shown: list[Line] = []
+    shown: list[ScreenLine] = []
     while True:
         try:
             shown = list(lines(*_look(client), height=screen.height))
         except BelljarError as error:  # of a server that is being started anew, say
-            shown = [Line(printable(str(error)), "red"), *shown[1:]]
+            shown = [ScreenLine(printable(str(error)), "red"), *shown[1:]]
         screen.draw(shown)
         if "q" in screen.key(_EVERY_SECONDS):
             return
@@ -79,23 +79,25 @@ def _look(client: "Client") -> tuple[list[Look], int]:
     return looks, len(sandboxes)
 
 
-def lines(looks: Sequence[Look], count: int, *, height: int | None) -> Iterator[Line]:
+def lines(looks: Sequence[Look], count: int, *, height: int | None) -> Iterator[ScreenLine]:
     """Yield what is shown: three tables, each with its share of the height."""
     now = datetime.now(UTC)
     flows = [(look.state.id, flow) for look in looks for flow in look.flows]
     flows.sort(key=lambda each: each[1].bytes_up + each[1].bytes_down, reverse=True)
     denials = sorted((denial for look in looks for denial in look.denials), key=lambda each: each.id, reverse=True)
     share = max((height - _HEADINGS) // 3, _FEWEST_LINES) if height is not None else _MOST
-    yield Line(f"belljar: {count} sandboxes, {len(flows)} flows  {now.astimezone():%H:%M:%S}", bold=True)
-    yield Line(_sandbox_row("SANDBOX", "STATUS", "AGE", "MODE", "FLOWS", "UP", "DOWN", "DENIED", "LABELS"), bold=True)
+    yield ScreenLine(f"belljar: {count} sandboxes, {len(flows)} flows  {now.astimezone():%H:%M:%S}", bold=True)
+    yield ScreenLine(
+        _sandbox_row("SANDBOX", "STATUS", "AGE", "MODE", "FLOWS", "UP", "DOWN", "DENIED", "LABELS"), bold=True
+    )
     yield from (_sandbox(look, now) for look in looks[:share])
-    yield Line(_flow_row("SANDBOX", "CONNECTED TO", "UP", "DOWN", "FOR"), bold=True)
+    yield ScreenLine(_flow_row("SANDBOX", "CONNECTED TO", "UP", "DOWN", "FOR"), bold=True)
     yield from (_flow(sandbox, flow) for sandbox, flow in flows[:share])
-    yield Line(f"{'SANDBOX':<16} {'TIME':<9} DENIED", bold=True)
+    yield ScreenLine(f"{'SANDBOX':<16} {'TIME':<9} DENIED", bold=True)
     yield from (_denial(denial) for denial in denials[:share])
 
 
-def _sandbox(look: Look, now: datetime) -> Line:
+def _sandbox(look: Look, now: datetime) -> ScreenLine:
     state = look.state
     text = _sandbox_row(
         state.id,
@@ -108,7 +110,7 @@ def _sandbox(look: Look, now: datetime) -> Line:
         f"{len(look.denials)}{'+' if len(look.denials) == _MOST else ''}",
         " ".join(f"{name}={value}" for name, value in state.labels.items()),
     )
-    return Line(text, None if state.status == "running" else "yellow")
+    return ScreenLine(text, None if state.status == "running" else "yellow")
 
 
 def _sandbox_row(*cells: str) -> str:
@@ -116,19 +118,19 @@ def _sandbox_row(*cells: str) -> str:
     return _row(cells, widths)
 
 
-def _flow(sandbox: str, flow: "Flow") -> Line:
+def _flow(sandbox: str, flow: "Flow") -> ScreenLine:
     up, down = written_bytes(flow.bytes_up), written_bytes(flow.bytes_down)
-    return Line(_flow_row(sandbox, flow.destination, up, down, written_seconds(flow.seconds)), "green")
+    return ScreenLine(_flow_row(sandbox, flow.destination, up, down, written_seconds(flow.seconds)), "green")
 
 
 def _flow_row(*cells: str) -> str:
     return _row(cells, (16, 45, 10, 10, 0))
 
 
-def _denial(denial: "Denial") -> Line:
+def _denial(denial: "Denial") -> ScreenLine:
     moment = denial.time.astimezone()
     what = f"{denial.destination}  {why(denial)}"
-    return Line(_row((denial.sandbox or "-", f"{moment:%H:%M:%S}", what), (16, 9, 0)), "red")
+    return ScreenLine(_row((denial.sandbox or "-", f"{moment:%H:%M:%S}", what), (16, 9, 0)), "red")
 
 
 def _row(cells: Sequence[str], widths: Sequence[int]) -> str:

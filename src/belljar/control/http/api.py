@@ -4,7 +4,7 @@ from typing import Final
 
 from belljar.backends.interface import FILE_LIMIT
 from belljar.control.http import exechandlers, networkhandlers, sandboxhandlers, watchhandlers
-from belljar.control.http.operations import BINARY, PREFIX, Answer, Body, Operation
+from belljar.control.http.operations import BINARY, PREFIX, DescribedAnswer, DescribedBody, Operation
 from belljar.control.http.responses import EVENT_STREAM
 from belljar.control.http.schemas import (
     AMEND,
@@ -45,8 +45,8 @@ _CHANGED: Final = (
 )
 
 _LIMIT: Final = number("How many at most.", 1, 1000, whole=True)
-_SANDBOX: Final = Answer("The sandbox.", named("Sandbox"))
-_EVENTS: Final = Answer("Events as they happen, each with its number.", {"type": "string"}, EVENT_STREAM)
+_SANDBOX: Final = DescribedAnswer("The sandbox.", named("Sandbox"))
+_EVENTS: Final = DescribedAnswer("Events as they happen, each with its number.", {"type": "string"}, EVENT_STREAM)
 _DRY_RUN: Final = {"dry_run": flag("Change nothing, and tell what would change.")}
 _WHICH_EVENTS: Final = {
     "after": number("The number of the last event that is known.", 0, 2**62, whole=True),
@@ -54,9 +54,9 @@ _WHICH_EVENTS: Final = {
 }
 _LAST: Final = {"Last-Event-ID": "The number of the last event that was seen; goes on after it."}
 _IF_MATCH: Final = {"If-Match": "The ETag of the policy that is to be changed."}
-_DONE: Final = {204: Answer("It is done.")}
+_DONE: Final = {204: DescribedAnswer("It is done.")}
 _SET: Final = {
-    200: Answer(
+    200: DescribedAnswer(
         "The policy is set, or with `dry_run` what would change.",
         {"anyOf": [named("Change"), named("Preview")]},
         headers={"ETag": "The tag of the policy."},
@@ -71,10 +71,10 @@ OPERATIONS: Final = (
         handle=sandboxhandlers.create,
         name="createSandbox",
         summary="Make a sandbox, which is sealed and ready when the answer comes.",
-        body=Body(CREATE, required=False),
+        body=DescribedBody(CREATE, required=False),
         headers={"Idempotency-Key": "Makes a repeated request find the sandbox that the first one has made."},
         answers={
-            201: Answer(
+            201: DescribedAnswer(
                 "The sandbox.",
                 named("Sandbox"),
                 headers={"Location": "Its path.", "Idempotent-Replayed": "Whether it was there already."},
@@ -105,7 +105,7 @@ OPERATIONS: Final = (
             "limit": _LIMIT,
             "cursor": text("`next` of the page before.", minLength=1, maxLength=256),
         },
-        answers={200: Answer("A page of them.", named("Sandboxes"))},
+        answers={200: DescribedAnswer("A page of them.", named("Sandboxes"))},
     ),
     Operation(
         method="GET",
@@ -131,7 +131,7 @@ OPERATIONS: Final = (
         handle=sandboxhandlers.refresh,
         name="refreshSandbox",
         summary="Count its times to live from now on.",
-        body=Body(REFRESH, required=False),
+        body=DescribedBody(REFRESH, required=False),
         answers={200: _SANDBOX},
         problems=(*_UNREADY, *_STORED),
     ),
@@ -159,9 +159,9 @@ OPERATIONS: Final = (
         handle=exechandlers.execute,
         name="exec",
         summary="Run a command. It ends with the request.",
-        body=Body(EXEC),
+        body=DescribedBody(EXEC),
         answers={
-            200: Answer(
+            200: DescribedAnswer(
                 "How it ended, and its output.",
                 named("ExecResult"),
                 stream="`stdout` and `stderr` events with `data` as they come, and `exit` or `problem` at the end.",
@@ -175,7 +175,7 @@ OPERATIONS: Final = (
         handle=sandboxhandlers.put_file,
         name="putFile",
         summary="Write a file inside, with the rights of the commands there.",
-        body=Body(FILE, BINARY, most=FILE_LIMIT),
+        body=DescribedBody(FILE, BINARY, most=FILE_LIMIT),
         query={**_PATH, "mode": text("write its rights as in 644", pattern="^[0-7]{3}$")},
         required_query=("path",),
         answers=_DONE,
@@ -189,7 +189,7 @@ OPERATIONS: Final = (
         summary="Read a file inside, with the rights of the commands there.",
         query=_PATH,
         required_query=("path",),
-        answers={200: Answer("What is in it.", FILE, BINARY)},
+        answers={200: DescribedAnswer("What is in it.", FILE, BINARY)},
         problems=("unusable_path", "sandbox_paused", *_UNREADY, *_BACKEND),
     ),
     Operation(
@@ -198,7 +198,7 @@ OPERATIONS: Final = (
         handle=sandboxhandlers.layers,
         name="getLayers",
         summary="Tell which layers hold a sandbox, from what is tried in it now.",
-        answers={200: Answer("The layers.", named("Layers"))},
+        answers={200: DescribedAnswer("The layers.", named("Layers"))},
         problems=("sandbox_paused", *_UNREADY, *_BACKEND),
     ),
     Operation(
@@ -207,7 +207,7 @@ OPERATIONS: Final = (
         handle=networkhandlers.get,
         name="getNetwork",
         summary="Tell the network policy as it was set.",
-        answers={200: Answer("The policy.", named("Policy"), headers={"ETag": "The tag of the policy."})},
+        answers={200: DescribedAnswer("The policy.", named("Policy"), headers={"ETag": "The tag of the policy."})},
         problems=("sandbox_not_found",),
     ),
     Operation(
@@ -216,7 +216,7 @@ OPERATIONS: Final = (
         handle=networkhandlers.put,
         name="putNetwork",
         summary="Set another policy in its place, and end all grants. It is in force when the answer comes.",
-        body=Body(named("Policy"), is_policy=True),
+        body=DescribedBody(named("Policy"), is_policy=True),
         query=_DRY_RUN,
         headers=_IF_MATCH,
         answers=_SET,
@@ -228,7 +228,7 @@ OPERATIONS: Final = (
         handle=networkhandlers.patch,
         name="patchNetwork",
         summary="Add entries to the policy, or take some away.",
-        body=Body(AMEND),
+        body=DescribedBody(AMEND),
         query=_DRY_RUN,
         headers=_IF_MATCH,
         answers=_SET,
@@ -242,7 +242,7 @@ OPERATIONS: Final = (
         summary="Tell what the policy in force says to a destination. Names are not resolved.",
         query={"destination": text("host, host:port, address:port, [v6]:port or a URL", minLength=1, maxLength=2048)},
         required_query=("destination",),
-        answers={200: Answer("The decision.", named("Explanation"))},
+        answers={200: DescribedAnswer("The decision.", named("Explanation"))},
         problems=("sandbox_not_found",),
     ),
     Operation(
@@ -251,7 +251,7 @@ OPERATIONS: Final = (
         handle=networkhandlers.list_grants,
         name="listGrants",
         summary="List what is open for a time.",
-        answers={200: Answer("The grants.", answer({"grants": items(named("Grant"), "")}))},
+        answers={200: DescribedAnswer("The grants.", answer({"grants": items(named("Grant"), "")}))},
         problems=("sandbox_not_found",),
     ),
     Operation(
@@ -260,9 +260,9 @@ OPERATIONS: Final = (
         handle=networkhandlers.add_grant,
         name="addGrant",
         summary="Open a destination for a time; it closes by itself, and its flows end.",
-        body=Body(GRANT),
+        body=DescribedBody(GRANT),
         answers={
-            201: Answer(
+            201: DescribedAnswer(
                 "The grant.",
                 answer({**COMPONENTS["Grant"]["properties"], "generation": {"type": "integer"}}),
             )
@@ -285,7 +285,7 @@ OPERATIONS: Final = (
         name="listDenials",
         summary="List what was denied lately, the newest first.",
         query={"limit": _LIMIT},
-        answers={200: Answer("The denials.", answer({"denials": items(named("Event"), "")}))},
+        answers={200: DescribedAnswer("The denials.", answer({"denials": items(named("Event"), "")}))},
         problems=("sandbox_not_found", *_STORED),
     ),
     Operation(
@@ -294,7 +294,7 @@ OPERATIONS: Final = (
         handle=watchhandlers.flows,
         name="listFlows",
         summary="List what is open now, with its bytes.",
-        answers={200: Answer("The flows.", answer({"flows": items(named("Flow"), "")}))},
+        answers={200: DescribedAnswer("The flows.", answer({"flows": items(named("Flow"), "")}))},
         problems=("gateway_lost", "gateway_silent", *_UNREADY),
     ),
     Operation(
@@ -325,8 +325,8 @@ OPERATIONS: Final = (
         name="health",
         summary="Tell whether all is well. Needs no token.",
         answers={
-            200: Answer("All is well.", named("Health")),
-            503: Answer("Something is not.", named("Health")),
+            200: DescribedAnswer("All is well.", named("Health")),
+            503: DescribedAnswer("Something is not.", named("Health")),
         },
     ),
     Operation(
@@ -335,7 +335,7 @@ OPERATIONS: Final = (
         handle=watchhandlers.metrics,
         name="metrics",
         summary="Tell the numbers, as Prometheus reads them.",
-        answers={200: Answer("The numbers.", {"type": "string"}, METRICS)},
+        answers={200: DescribedAnswer("The numbers.", {"type": "string"}, METRICS)},
         problems=("gateway_lost",),
     ),
 )

@@ -18,7 +18,7 @@ from belljar.control.http.responses import EVENT_STREAM, data_answer, server_sen
 from belljar.control.http.schemas import DEFAULT_OUTPUT
 from belljar.errors import BelljarError
 from belljar.runtime.commands import Ended, Output, Running
-from belljar.runtime.problems import Finding, refusing
+from belljar.runtime.problems import FieldProblem, refusing
 from belljar.sandbox.spec import Command
 
 
@@ -98,5 +98,5 @@ def _from_base64(text: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise refusing(
-            "invalid_request", [Finding("stdin", "is not base64; write it so, or leave encoding out")]
+            "invalid_request", [FieldProblem("stdin", "is not base64; write it so, or leave encoding out")]
         ) from None

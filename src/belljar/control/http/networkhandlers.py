@@ -9,10 +9,10 @@ from belljar.control.http.requests import Call
 from belljar.control.http.responses import data_answer, empty_answer
 from belljar.policy import Problem, explain
 from belljar.policy.explain import UnreadableDestinationError
-from belljar.runtime.network import Grant, Network, Prepared
-from belljar.runtime.policies import Change, check_match, etag
+from belljar.runtime.network import Grant, Prepared, SandboxNetwork
+from belljar.runtime.policies import PolicyChange, check_match, etag
 from belljar.runtime.previews import preview
-from belljar.runtime.problems import Finding, ProblemError, refusing
+from belljar.runtime.problems import FieldProblem, ProblemError, refusing
 
 
 async def get(call: Call) -> Response:
@@ -41,11 +41,11 @@ async def patch(call: Call) -> Response:
 
 async def explain_destination(call: Call) -> Response:
     """Tell what the policy in force says to a destination."""
-    compiled = await asyncio.to_thread(Network.compiled, call.sandbox.network)
+    compiled = await asyncio.to_thread(SandboxNetwork.compiled, call.sandbox.network)
     try:
         explained = explain(compiled, call.query["destination"])
     except UnreadableDestinationError as error:
-        raise refusing("invalid_request", [Finding("destination", str(error))]) from None
+        raise refusing("invalid_request", [FieldProblem("destination", str(error))]) from None
     verdict = explained.verdict
     return data_answer(
         {
@@ -89,7 +89,7 @@ async def _preview(call: Call, prepared: Prepared, *, keep_grants: bool) -> Resp
     return data_answer(told | found)
 
 
-def _changed(change: Change) -> Response:
+def _changed(change: PolicyChange) -> Response:
     told = {
         "generation": change.network.generation,
         "in_force": change.in_force,

@@ -7,7 +7,7 @@ from typing import Any, Final
 from belljar import __version__
 from belljar.control.http.api import OPERATIONS
 from belljar.control.http.auth import needs_token
-from belljar.control.http.operations import Answer, Operation
+from belljar.control.http.operations import DescribedAnswer, Operation
 from belljar.control.http.problems import CONTENT_TYPE, KINDS
 from belljar.control.http.responses import EVENT_STREAM
 from belljar.control.http.schemas import COMPONENTS, named
@@ -96,7 +96,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
     return described
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
+def _answer(answer: DescribedAnswer) -> dict[str, Any]:
     described: dict[str, Any] = {"description": answer.description}
     if answer.schema is not None:
         described["content"] = {answer.type: {"schema": answer.schema}}

@@ -17,7 +17,7 @@ Handler = Callable[["Call"], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class DescribedBody:
     """What a request carries."""
 
     schema: Mapping[str, Any]
@@ -31,7 +31,7 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DescribedAnswer:
     """What comes back if all is well; `schema` is None where nothing does."""
 
     description: str
@@ -51,11 +51,11 @@ class Operation:
     handle: Handler
     name: str
     summary: str
-    answers: Mapping[int, Answer]
+    answers: Mapping[int, DescribedAnswer]
     problems: tuple[str, ...] = ()
     """Codes, beside those that every operation has."""
 
-    body: Body | None = None
+    body: DescribedBody | None = None
     query: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     required_query: tuple[str, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -13,51 +13,51 @@ from belljar.errors import BelljarError
 from belljar.gateway.upstream.proxy import UnenforceableError
 from belljar.gateway.workers.process import RefusedError, WorkerLostError, WorkerSilentError
 from belljar.policy import InvalidPolicyError
-from belljar.runtime.problems import Finding, ProblemError, invalid_policy
+from belljar.runtime.problems import FieldProblem, ProblemError, invalid_policy
 from belljar.runtime.storage import StorageError
 
 CONTENT_TYPE: Final = "application/problem+json"
 
 
-class Kind(NamedTuple):
+class ProblemKind(NamedTuple):
     """What all problems with one code have in common."""
 
     status: int
     title: str
 
 
-KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
+KINDS: Final[Mapping[str, ProblemKind]] = MappingProxyType(
     {
-        "invalid_request": Kind(400, "The request is not what this path takes."),
-        "invalid_policy": Kind(400, "The network policy cannot be accepted."),
-        "control_port": Kind(400, "The port of this server is never opened to a sandbox."),
-        "state_exposed": Kind(400, "The state of this server is never shown in a sandbox."),
-        "unmakeable": Kind(400, "No such sandbox can be made, or no such command be run."),
-        "unusable_path": Kind(400, "The file cannot be read or written inside."),
-        "unauthorized": Kind(401, "The token is missing or wrong."),
-        "host_not_allowed": Kind(403, "The Host header does not name this server."),
-        "foreign_origin": Kind(403, "Web pages of other origins may not use this server."),
-        "path_not_found": Kind(404, "There is no such path."),
-        "sandbox_not_found": Kind(404, "There is no such sandbox."),
-        "grant_not_found": Kind(404, "There is no such grant."),
-        "method_not_allowed": Kind(405, "The path has no such method."),
-        "sandbox_paused": Kind(409, "The sandbox is paused."),
-        "sandbox_not_ready": Kind(409, "The sandbox is not in a state for this."),
-        "grant_without_effect": Kind(409, "The grant would open nothing."),
-        "sandbox_gone": Kind(410, "All processes of the sandbox have ended."),
-        "policy_changed": Kind(412, "Somebody else has changed the policy."),
-        "too_large": Kind(413, "The request is too large."),
-        "unsupported_media_type": Kind(415, "The body is not of the type that this path takes."),
-        "idempotency_key_reused": Kind(422, "The idempotency key belongs to another request."),
-        "unenforceable_policy": Kind(422, "The policy cannot be enforced with the settings of this gateway."),
-        "internal_error": Kind(500, "A bug in Belljar."),
-        "machine_unable": Kind(503, "This machine cannot do it as it is."),
-        "backend_lost": Kind(503, "A process of the backend was lost."),
-        "gateway_lost": Kind(503, "A process of the gateway was lost."),
-        "gateway_silent": Kind(503, "A process of the gateway does not answer, and nothing was changed."),
-        "storage_unavailable": Kind(503, "The database cannot be used, and nothing was changed."),
-        "storage_full": Kind(507, "The disk is full, and nothing was changed."),
-        "not_written_down": Kind(507, "It is done, but could not be written down yet."),
+        "invalid_request": ProblemKind(400, "The request is not what this path takes."),
+        "invalid_policy": ProblemKind(400, "The network policy cannot be accepted."),
+        "control_port": ProblemKind(400, "The port of this server is never opened to a sandbox."),
+        "state_exposed": ProblemKind(400, "The state of this server is never shown in a sandbox."),
+        "unmakeable": ProblemKind(400, "No such sandbox can be made, or no such command be run."),
+        "unusable_path": ProblemKind(400, "The file cannot be read or written inside."),
+        "unauthorized": ProblemKind(401, "The token is missing or wrong."),
+        "host_not_allowed": ProblemKind(403, "The Host header does not name this server."),
+        "foreign_origin": ProblemKind(403, "Web pages of other origins may not use this server."),
+        "path_not_found": ProblemKind(404, "There is no such path."),
+        "sandbox_not_found": ProblemKind(404, "There is no such sandbox."),
+        "grant_not_found": ProblemKind(404, "There is no such grant."),
+        "method_not_allowed": ProblemKind(405, "The path has no such method."),
+        "sandbox_paused": ProblemKind(409, "The sandbox is paused."),
+        "sandbox_not_ready": ProblemKind(409, "The sandbox is not in a state for this."),
+        "grant_without_effect": ProblemKind(409, "The grant would open nothing."),
+        "sandbox_gone": ProblemKind(410, "All processes of the sandbox have ended."),
+        "policy_changed": ProblemKind(412, "Somebody else has changed the policy."),
+        "too_large": ProblemKind(413, "The request is too large."),
+        "unsupported_media_type": ProblemKind(415, "The body is not of the type that this path takes."),
+        "idempotency_key_reused": ProblemKind(422, "The idempotency key belongs to another request."),
+        "unenforceable_policy": ProblemKind(422, "The policy cannot be enforced with the settings of this gateway."),
+        "internal_error": ProblemKind(500, "A bug in Belljar."),
+        "machine_unable": ProblemKind(503, "This machine cannot do it as it is."),
+        "backend_lost": ProblemKind(503, "A process of the backend was lost."),
+        "gateway_lost": ProblemKind(503, "A process of the gateway was lost."),
+        "gateway_silent": ProblemKind(503, "A process of the gateway does not answer, and nothing was changed."),
+        "storage_unavailable": ProblemKind(503, "The database cannot be used, and nothing was changed."),
+        "storage_full": ProblemKind(507, "The disk is full, and nothing was changed."),
+        "not_written_down": ProblemKind(507, "It is done, but could not be written down yet."),
     }
 )
 """Every code. Codes are added, and never change their meaning."""
@@ -114,6 +114,6 @@ def _apart(message: str) -> tuple[str, str | None]:
     return detail, remedy or None
 
 
-def _finding_to_data(finding: Finding) -> dict[str, Any]:
+def _finding_to_data(finding: FieldProblem) -> dict[str, Any]:
     detail, remedy = _apart(finding.message)
     return {"field": finding.field or None, "detail": detail, "remedy": remedy}

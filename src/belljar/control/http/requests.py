@@ -11,7 +11,7 @@ from belljar.control.http.validation import check
 from belljar.control.services import Services
 from belljar.policy.language.reading import Reading, UnreadableError
 from belljar.policy.language.syntax import Syntax, read_text
-from belljar.runtime.problems import Finding, ProblemError, refusing
+from belljar.runtime.problems import FieldProblem, ProblemError, refusing
 from belljar.runtime.sandbox import Sandbox
 
 MOST_JSON: Final = 32 << 20
@@ -73,7 +73,7 @@ def _reading(operation: Operation, request: Request, content: bytes) -> Reading:
         raise ProblemError("invalid_request", f"the body {error}") from None
     if body.is_policy:
         return reading
-    found = [Finding(path, "stands twice; keep one of them") for path, _ in reading.twice]
+    found = [FieldProblem(path, "stands twice; keep one of them") for path, _ in reading.twice]
     found += check(body.schema, reading.data)
     if found:
         raise refusing("invalid_request", found)
@@ -81,24 +81,24 @@ def _reading(operation: Operation, request: Request, content: bytes) -> Reading:
 
 
 def _query(operation: Operation, request: Request) -> dict[str, Any]:
-    found: list[Finding] = []
+    found: list[FieldProblem] = []
     values: dict[str, Any] = {}
     for name in dict.fromkeys(request.query_params):
         if name not in operation.query:
             known = ", ".join(operation.query) or "none"
-            found.append(Finding(name, f"is not a parameter of this path; known here: {known}"))
+            found.append(FieldProblem(name, f"is not a parameter of this path; known here: {known}"))
             continue
         schema, texts = operation.query[name], request.query_params.getlist(name)
         if schema["type"] == "array":
             values[name] = texts
         elif len(texts) > 1:
-            found.append(Finding(name, "stands twice; keep one of them"))
+            found.append(FieldProblem(name, "stands twice; keep one of them"))
         else:
             values[name] = _converted(schema["type"], texts[0])
         if name in values:
             found += check(schema, values[name], name)
     found += [
-        Finding(name, "is missing from the query; add it")
+        FieldProblem(name, "is missing from the query; add it")
         for name in operation.required_query
         if name not in request.query_params
     ]

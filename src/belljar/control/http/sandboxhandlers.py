@@ -15,8 +15,8 @@ from belljar.control.http.responses import data_answer, empty_answer
 from belljar.control.http.specs import spec_from
 from belljar.policy.language.reading import Reading
 from belljar.runtime.lifecycle import Order, check_times
-from belljar.runtime.problems import Finding, refusing
-from belljar.runtime.sandbox import Request, Sandbox
+from belljar.runtime.problems import FieldProblem, refusing
+from belljar.runtime.sandbox import IdempotentRequest, Sandbox
 from belljar.sandbox.layers import Layer, unknown_layers
 
 _PAGE: Final = 100
@@ -29,7 +29,7 @@ async def create(call: Call) -> Response:
     backend = body.get("backend", "local")
     if backend not in context.backends:
         known = " or ".join(context.backends)
-        raise refusing("invalid_request", [Finding("backend", f'"{backend}" is not there; use {known}')])
+        raise refusing("invalid_request", [FieldProblem("backend", f'"{backend}" is not there; use {known}')])
     ttl, hard_ttl = body.get("ttl") or None, body.get("hard_ttl") or None
     check_times(ttl, hard_ttl)
     spec = await asyncio.to_thread(spec_from, body, context.state)
@@ -128,16 +128,16 @@ def _look(backend: Backend, sandbox: Sandbox) -> tuple[Layer, ...]:
     return unknown_layers(f"the backend {sandbox.backend} cannot look into its sandboxes")
 
 
-def _request(call: Call) -> Request | None:
+def _request(call: Call) -> IdempotentRequest | None:
     key = call.request.headers.get("idempotency-key")
     if key is None:
         return None
     if not key or len(key) > _KEY_LENGTH:
         raise refusing(
-            "invalid_request", [Finding("Idempotency-Key", "is empty or too long; send up to 255 characters")]
+            "invalid_request", [FieldProblem("Idempotency-Key", "is empty or too long; send up to 255 characters")]
         )
     digest = hashlib.sha256(json.dumps(call.body, sort_keys=True).encode()).hexdigest()
-    return Request(key, digest)
+    return IdempotentRequest(key, digest)
 
 
 def _fits(sandbox: Sandbox, query: Any) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from belljar.runtime.problems import Finding, ProblemError, refusing
+from belljar.runtime.problems import FieldProblem, ProblemError, refusing
 from belljar.sandbox.spec import Bind, Isolation, ResourceLimits, SandboxSpec
 
 
@@ -34,7 +34,7 @@ def _shown_inside(place: str, state: Path, field: str) -> Path:
     """Return a place of the host that a sandbox may see. Raises ProblemError for one where the server's state is."""
     path = Path(place)
     if not path.is_absolute() or "\0" in place:
-        raise refusing("invalid_request", [Finding(field, f"{place!a} is no path from the root; write one")])
+        raise refusing("invalid_request", [FieldProblem(field, f"{place!a} is no path from the root; write one")])
     real = path.resolve()
     if real.is_relative_to(state) or state.is_relative_to(real):
         raise ProblemError(
@@ -45,6 +45,6 @@ def _shown_inside(place: str, state: Path, field: str) -> Path:
     if real != path:
         # An agent may have made the link, in a directory that an earlier sandbox had.
         raise refusing(
-            "invalid_request", [Finding(field, f"{place} is a link, or behind one; name {real} if you mean that")]
+            "invalid_request", [FieldProblem(field, f"{place} is a link, or behind one; name {real} if you mean that")]
         )
     return real

@@ -9,20 +9,20 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from belljar.runtime.problems import Finding
+from belljar.runtime.problems import FieldProblem
 
 Schema = Mapping[str, Any]
 
 _MAX_SHOWN: Final = 100
 
 
-def check(schema: Schema, value: Any, field: str = "") -> Iterator[Finding]:
+def check(schema: Schema, value: Any, field: str = "") -> Iterator[FieldProblem]:
     """Yield what is wrong with a value."""
     if not _is_of_type(schema, value):
-        yield Finding(field, f"{_shown(value)} is not {_type(schema)}; write one")
+        yield FieldProblem(field, f"{_shown(value)} is not {_type(schema)}; write one")
         return
     if "enum" in schema and value not in schema["enum"]:
-        yield Finding(field, f"{_shown(value)} is not known; write {' or '.join(map(_shown, schema['enum']))}")
+        yield FieldProblem(field, f"{_shown(value)} is not known; write {' or '.join(map(_shown, schema['enum']))}")
     if isinstance(value, str):
         yield from _check_text(schema, value, field)
     elif isinstance(value, dict):
@@ -58,43 +58,43 @@ def _is_of(kind: str, value: Any) -> bool:
             return isinstance(value, dict)
 
 
-def _check_text(schema: Schema, value: str, field: str) -> Iterator[Finding]:
+def _check_text(schema: Schema, value: str, field: str) -> Iterator[FieldProblem]:
     if len(value) < schema.get("minLength", 0):
-        yield Finding(field, "is empty; write something, or leave it out")
+        yield FieldProblem(field, "is empty; write something, or leave it out")
     elif len(value) > schema.get("maxLength", len(value)):
-        yield Finding(field, f"is longer than {schema['maxLength']} characters; write less")
+        yield FieldProblem(field, f"is longer than {schema['maxLength']} characters; write less")
     elif "pattern" in schema and not re.fullmatch(schema["pattern"], value):
-        yield Finding(field, f"{_shown(value)} does not match {schema['pattern']}; {schema['description']}")
+        yield FieldProblem(field, f"{_shown(value)} does not match {schema['pattern']}; {schema['description']}")
 
 
-def _check_number(schema: Schema, value: float, field: str) -> Iterator[Finding]:
+def _check_number(schema: Schema, value: float, field: str) -> Iterator[FieldProblem]:
     low, high = schema.get("minimum"), schema.get("maximum")
     if (low is not None and value < low) or (high is not None and value > high):
-        yield Finding(field, f"{value} is out of bounds; write a number from {low} to {high}")
+        yield FieldProblem(field, f"{value} is out of bounds; write a number from {low} to {high}")
 
 
-def _check_array(schema: Schema, value: list[Any], field: str) -> Iterator[Finding]:
+def _check_array(schema: Schema, value: list[Any], field: str) -> Iterator[FieldProblem]:
     if len(value) < schema.get("minItems", 0):
-        yield Finding(field, f"has {len(value)} items; write at least {schema['minItems']}")
+        yield FieldProblem(field, f"has {len(value)} items; write at least {schema['minItems']}")
     if len(value) > schema.get("maxItems", len(value)):
-        yield Finding(field, f"has {len(value)} items; write at most {schema['maxItems']}")
+        yield FieldProblem(field, f"has {len(value)} items; write at most {schema['maxItems']}")
     for index, item in enumerate(value):
         yield from check(schema.get("items", {}), item, f"{field}[{index}]")
 
 
-def _check_object(schema: Schema, value: dict[str, Any], field: str) -> Iterator[Finding]:
+def _check_object(schema: Schema, value: dict[str, Any], field: str) -> Iterator[FieldProblem]:
     properties, others = schema.get("properties", {}), schema.get("additionalProperties", True)
     for name in schema.get("required", ()):
         if name not in value:
-            yield Finding(_below(field, name), "is missing; add it")
+            yield FieldProblem(_below(field, name), "is missing; add it")
     if len(value) > schema.get("maxProperties", len(value)):
-        yield Finding(field, f"has {len(value)} entries; write at most {schema['maxProperties']}")
+        yield FieldProblem(field, f"has {len(value)} entries; write at most {schema['maxProperties']}")
     for name, inner in value.items():
         place = _below(field, name)
         if name in properties:
             yield from check(properties[name], inner, place)
         elif others is False:
-            yield Finding(place, f"is not a known field; {_advice(name, properties)}")
+            yield FieldProblem(place, f"is not a known field; {_advice(name, properties)}")
         else:
             yield from check(schema.get("propertyNames", {}), name, place)
             yield from check(others if isinstance(others, Mapping) else {}, inner, place)

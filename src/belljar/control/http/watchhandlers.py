@@ -11,7 +11,7 @@ from belljar.control.http.requests import Call
 from belljar.control.http.responses import KEEP_ALIVE, data_answer, server_sent, stream_answer
 from belljar.gateway.audit.metrics import CONTENT_TYPE as METRICS
 from belljar.runtime.events import EVENT_NAMES, SandboxDeleted
-from belljar.runtime.problems import Finding, refusing
+from belljar.runtime.problems import FieldProblem, refusing
 from belljar.runtime.storage import StorageError, StoredEvent
 from belljar.runtime.threads import apart
 
@@ -80,7 +80,7 @@ async def health(call: Call) -> Response:
 def _follow(call: Call, sandbox: str | None) -> AsyncIterator[bytes]:
     header = call.request.headers.get("last-event-id")
     if header is not None and not (header.isascii() and header.isdecimal() and len(header) < 19):
-        raise refusing("invalid_request", [Finding("Last-Event-ID", "is no number of an event; leave it out")])
+        raise refusing("invalid_request", [FieldProblem("Last-Event-ID", "is no number of an event; leave it out")])
     last = call.services.hub.last
     after = int(header) if header is not None else call.query.get("after", last)
     return _encoded(call, min(after, last), sandbox)

@@ -61,7 +61,7 @@ class Denial(NamedTuple):
     sentence: str
 
 
-class EventSink(Protocol):
+class AuditSink(Protocol):
     """Whoever wants to be told of events: the audit log, or somebody in front of it."""
 
     def write(self, sandbox: str | None, event: Event) -> bool:
@@ -75,7 +75,7 @@ class Observer:
         self,
         sandbox: str,
         *,
-        audit: EventSink | None = None,
+        audit: AuditSink | None = None,
         metrics: Metrics | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:

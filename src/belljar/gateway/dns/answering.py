@@ -29,7 +29,7 @@ from belljar.gateway.io.tokenbucket import TokenBucket
 from belljar.gateway.sandbox import SandboxState
 from belljar.names import Address
 from belljar.policy import AddressClass, Verdict, classify, question
-from belljar.wire.dns.answer import Answer, ExtendedError, address_answer, no_data_answer, pointer_answer
+from belljar.wire.dns.answer import DnsAnswer, ExtendedError, address_answer, no_data_answer, pointer_answer
 from belljar.wire.dns.format import InfoCode, Rcode, RecordType
 from belljar.wire.dns.question import Query
 from belljar.wire.dns.reverse import reverse_address
@@ -73,7 +73,7 @@ class Answering:
         self._can_forward = can_forward
         self._rate = TokenBucket(sandbox.limits.dns_per_second, sandbox.limits.dns_per_second)
 
-    def answer(self, query: Query, transport: Transport) -> Answer | None:
+    def answer(self, query: Query, transport: Transport) -> DnsAnswer | None:
         """Return the answer to a question; None if it is allowed, and to be forwarded."""
         sandbox, name = self._sandbox, query.name
         if not self._rate.admit(self._clock()):
@@ -95,7 +95,7 @@ class Answering:
             return self._limited(query, transport, "names_under_wildcard", _denial_code(query), text)
         return self._allowed(query, transport, name, verdict)
 
-    def _about_service(self, query: Query, transport: Transport) -> Answer | None:
+    def _about_service(self, query: Query, transport: Transport) -> DnsAnswer | None:
         """Return the answer to a question for what is not a host; None for a service of one, to be forwarded."""
         host = query.service_host if self._is_forwarded(query) else None
         if host is None:
@@ -112,29 +112,29 @@ class Answering:
         """Take note of an answer."""
         self._sandbox.observer.dns_answered(transport, _shown(query), type_name(query.qtype), result, reason)
 
-    def failed(self, query: Query, transport: Transport) -> Answer:
+    def failed(self, query: Query, transport: Transport) -> DnsAnswer:
         """Return the answer to a question that was forwarded in vain."""
         self.answered(query, transport, "failed")
         error = ExtendedError(InfoCode.NETWORK_ERROR, "the resolver did not answer")
-        return Answer(query, Rcode.SERVFAIL, error=error)
+        return DnsAnswer(query, Rcode.SERVFAIL, error=error)
 
-    def overloaded(self, query: Query, transport: Transport) -> Answer:
+    def overloaded(self, query: Query, transport: Transport) -> DnsAnswer:
         """Return the answer to a question that cannot be forwarded now."""
         return self._limited(
             query, transport, "dns_forwards", Rcode.SERVFAIL, "too many questions wait for the resolver"
         )
 
-    def _name_of(self, query: Query, transport: Transport, address: Address) -> Answer | None:
+    def _name_of(self, query: Query, transport: Transport, address: Address) -> DnsAnswer | None:
         """Return the answer to a question for the name of an address; None if that is not known here."""
         if (virtual := self._sandbox.names.name_of(address)) is not None:
             self.answered(query, transport, "pointer")
             return pointer_answer(query, virtual, TTL)
         if classify(address) is not AddressClass.PUBLIC or not self._may_forward():
             self.answered(query, transport, "no_name")
-            return Answer(query, Rcode.NXDOMAIN)
+            return DnsAnswer(query, Rcode.NXDOMAIN)
         return None
 
-    def _allowed(self, query: Query, transport: Transport, name: str, verdict: Verdict) -> Answer | None:
+    def _allowed(self, query: Query, transport: Transport, name: str, verdict: Verdict) -> DnsAnswer | None:
         if query.qtype in (RecordType.A, RecordType.AAAA):
             try:
                 ipv4, ipv6 = self._sandbox.names.lookup(name, self._clock())
@@ -148,19 +148,19 @@ class Answering:
         self.answered(query, transport, "no_data", verdict.reason)
         return no_data_answer(query, TTL)
 
-    def _denied(self, query: Query, transport: Transport, verdict: Verdict) -> Answer:
+    def _denied(self, query: Query, transport: Transport, verdict: Verdict) -> DnsAnswer:
         self._sandbox.observer.dns_denied(transport, type_name(query.qtype), verdict)
         error = ExtendedError(InfoCode.BLOCKED, f"{verdict.reason}: {verdict.sentence}") if query.edns else None
-        return Answer(query, _denial_code(query), error=error)
+        return DnsAnswer(query, _denial_code(query), error=error)
 
-    def _refused(self, query: Query, transport: Transport, detail: str, rcode: Rcode) -> Answer:
+    def _refused(self, query: Query, transport: Transport, detail: str, rcode: Rcode) -> DnsAnswer:
         fault = Fault.UNSUPPORTED_DNS
         self._sandbox.observer.dns_refused(transport, _shown(query), type_name(query.qtype), fault, detail)
-        return Answer(query, rcode, error=ExtendedError(InfoCode.NOT_SUPPORTED, f"{fault}: {detail}"))
+        return DnsAnswer(query, rcode, error=ExtendedError(InfoCode.NOT_SUPPORTED, f"{fault}: {detail}"))
 
-    def _limited(self, query: Query, transport: Transport, limit: Limit, rcode: Rcode, text: str) -> Answer:
+    def _limited(self, query: Query, transport: Transport, limit: Limit, rcode: Rcode, text: str) -> DnsAnswer:
         self._sandbox.observer.dns_limited(transport, limit)
-        return Answer(query, rcode, error=ExtendedError(InfoCode.PROHIBITED, f"{limit}: {text}"))
+        return DnsAnswer(query, rcode, error=ExtendedError(InfoCode.PROHIBITED, f"{limit}: {text}"))
 
     def _is_forwarded(self, query: Query) -> bool:
         return self._can_forward and self._may_forward() and query.qtype not in _ANSWERED_HERE

@@ -42,7 +42,7 @@ _MAX_DATAGRAM: Final = 4096  # more than was offered; what is larger is cut, and
 _MAX_FORGERIES: Final = 32
 
 
-class NoAnswerError(Exception):
+class NoDnsAnswerError(Exception):
     """A server was of no help; the text goes on after "the server"."""
 
     def __init__(self, text: str, *, silent: bool = False) -> None:
@@ -52,7 +52,7 @@ class NoAnswerError(Exception):
 
 
 async def ask(loop: Loop, server: Server, name: str, seconds: float) -> Answer:
-    """Ask a server for all addresses of a canonical name, for so long at most. Raises NoAnswerError."""
+    """Ask a server for all addresses of a canonical name, for so long at most. Raises NoDnsAnswerError."""
     deadline = loop.clock() + seconds
     try:
         with ExitStack() as open_questions:
@@ -63,23 +63,23 @@ async def ask(loop: Loop, server: Server, name: str, seconds: float) -> Answer:
             # One after the other is soon enough: what comes for the second meanwhile is kept in its socket.
             replies = [await _reply(loop, question, deadline) for question in questions]
     except OSError as error:
-        raise NoAnswerError(f"cannot be reached: {error.strerror}") from None
+        raise NoDnsAnswerError(f"cannot be reached: {error.strerror}") from None
     return _combine(replies)
 
 
 async def ask_for_records(loop: Loop, server: Server, name: str, kind: int, seconds: float) -> Forwarded:
-    """Ask a server for the records of one type, for so long at most. Raises NoAnswerError."""
+    """Ask a server for the records of one type, for so long at most. Raises NoDnsAnswerError."""
     try:
         with closing(_Question[Forwarded](loop, server, name, kind, read_records)) as question:
             reply = await _reply(loop, question, loop.clock() + seconds)
     except OSError as error:
-        raise NoAnswerError(f"cannot be reached: {error.strerror}") from None
-    if isinstance(reply, NoAnswerError):
+        raise NoDnsAnswerError(f"cannot be reached: {error.strerror}") from None
+    if isinstance(reply, NoDnsAnswerError):
         raise reply
     return reply
 
 
-def _combine(replies: Sequence[Answer | NoAnswerError]) -> Answer:
+def _combine(replies: Sequence[Answer | NoDnsAnswerError]) -> Answer:
     """Make one answer of those for the two families; addresses of one will do if the other cannot be known."""
     found = [reply for reply in replies if isinstance(reply, Resolution)]
     if found:
@@ -89,26 +89,26 @@ def _combine(replies: Sequence[Answer | NoAnswerError]) -> Answer:
         if isinstance(reply, NoSuchName):  # is true of the name, whatever the type
             return reply
     for reply in replies:
-        if isinstance(reply, NoAnswerError):
+        if isinstance(reply, NoDnsAnswerError):
             raise reply
     return NoData(min(reply.ttl for reply in replies if isinstance(reply, NoData)))
 
 
-async def _reply(loop: Loop, question: "_Question[Found_co]", deadline: float) -> Found_co | NoAnswerError:
+async def _reply(loop: Loop, question: "_Question[Found_co]", deadline: float) -> Found_co | NoDnsAnswerError:
     try:
         with loop.timeout(deadline - loop.clock()):
             response = await question.response()
     except TimeoutError:
-        return NoAnswerError("does not answer", silent=True)
+        return NoDnsAnswerError("does not answer", silent=True)
     except OSError as error:
-        return NoAnswerError(f"cannot be reached: {error.strerror}")
+        return NoDnsAnswerError(f"cannot be reached: {error.strerror}")
     match response:
         case Refuse(detail=detail):
-            return NoAnswerError(f"sends an answer that {detail}")
+            return NoDnsAnswerError(f"sends an answer that {detail}")
         case Truncated():
-            return NoAnswerError("sends an answer that is truncated")
+            return NoDnsAnswerError("sends an answer that is truncated")
         case ServerFailure(rcode):
-            return NoAnswerError(f"answers {_rcode_name(rcode)}")
+            return NoDnsAnswerError(f"answers {_rcode_name(rcode)}")
         case answer:
             return answer
 

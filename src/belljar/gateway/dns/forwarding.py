@@ -9,9 +9,9 @@ others from how quickly it is answered.
 from typing import Final
 
 from belljar.gateway.upstream.resolver import Resolver
-from belljar.wire.dns.answer import Answer, no_data_answer
+from belljar.wire.dns.answer import DnsAnswer, no_data_answer
 from belljar.wire.dns.format import Rcode
-from belljar.wire.dns.forwarded import Records
+from belljar.wire.dns.forwarded import ForwardedRecords
 from belljar.wire.dns.question import Query
 from belljar.wire.dns.response import NoData
 
@@ -19,11 +19,11 @@ MAX_NEGATIVE_SECONDS: Final = 300
 """How long a sandbox is told to remember that there are no such records."""
 
 
-async def forward(resolver: Resolver, query: Query) -> Answer:
+async def forward(resolver: Resolver, query: Query) -> DnsAnswer:
     """Return what the configured resolver says. Raises OSError if it says nothing."""
     found = await resolver.find_records(query.qname.lower(), query.qtype)
-    if isinstance(found, Records):
-        return Answer(query, records=found.records)
+    if isinstance(found, ForwardedRecords):
+        return DnsAnswer(query, records=found.records)
     if isinstance(found, NoData):
         return no_data_answer(query, min(found.ttl, MAX_NEGATIVE_SECONDS))
-    return Answer(query, Rcode.NXDOMAIN)
+    return DnsAnswer(query, Rcode.NXDOMAIN)

@@ -23,12 +23,12 @@ from belljar.gateway.io.loop import Loop, Task
 from belljar.gateway.io.streams import Stream
 from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.tcp.accepting import accept_for_ever
-from belljar.wire.dns.answer import Answer, refusal_answer
+from belljar.wire.dns.answer import DnsAnswer, refusal_answer
 from belljar.wire.dns.framing import DnsFrames, frame
 from belljar.wire.dns.question import MAX_QUERY, Query, RefusedQuery, parse_query
 from belljar.wire.outcome import Refuse
 
-Forward: TypeAlias = Callable[[Query], Coroutine[Any, Any, Answer]]
+Forward: TypeAlias = Callable[[Query], Coroutine[Any, Any, DnsAnswer]]
 """Asks a resolver outside; raises OSError, or TimeoutError, if that does not work."""
 
 MAX_CONNECTIONS: Final = 64
@@ -191,7 +191,7 @@ class DnsService:
 
     # Both.
 
-    async def _forwarded(self, query: Query, transport: Transport) -> Answer:
+    async def _forwarded(self, query: Query, transport: Transport) -> DnsAnswer:
         task = self._loop.current
         if self._forward is None or task is None:
             raise RuntimeError("nothing is to be forwarded where nobody can")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from belljar.gateway.dns.client import NoAnswerError, ask, ask_for_records
+from belljar.gateway.dns.client import NoDnsAnswerError, ask, ask_for_records
 from belljar.gateway.io.loop import Loop
 from belljar.gateway.io.sharing import Shared
 from belljar.gateway.upstream.hostfiles import Hosts, Server, WatchedFile, nameservers
@@ -126,7 +126,7 @@ class Resolver:
             server = servers.popleft()
             try:
                 answer = await ask_one(server)
-            except NoAnswerError as trouble:
+            except NoDnsAnswerError as trouble:
                 troubles[server] = f"{server} {trouble}"
                 if trouble.silent:
                     servers.append(server)

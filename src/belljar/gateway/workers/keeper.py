@@ -36,7 +36,7 @@ from belljar.gateway.workers.process import (
     WorkerProcess,
     WorkerSilentError,
 )
-from belljar.gateway.workers.supervised import Change, SupervisedSandbox
+from belljar.gateway.workers.supervised import PendingPolicy, SupervisedSandbox
 from belljar.gateway.workers.waiting import Waiting
 
 BOUND: Final = 2.0
@@ -115,7 +115,7 @@ class Keeper:
             del self.sandboxes[kept.id]
             raise change.error or self._loss
 
-    async def change(self, kept: SupervisedSandbox, change: Change) -> bool:
+    async def change(self, kept: SupervisedSandbox, change: PendingPolicy) -> bool:
         """Put another policy in force and return True, or leave the sandbox closed until it is; within `BOUND`.
 
         Raises RefusedError; then nothing has changed.
@@ -125,17 +125,17 @@ class Keeper:
         if not await self._news.until(lambda: change.is_over, _HOLD_SECONDS):
             await self._hold(kept, change)
         if change.error is not None and kept.change is change:
-            kept.change = Change(before.policy, before.until)
+            kept.change = PendingPolicy(before.policy, before.until)
             self._offer(kept)  # it may have been held
             raise change.error
         return change.is_in_force
 
-    async def end(self, kept: SupervisedSandbox, overdue: Change) -> None:
+    async def end(self, kept: SupervisedSandbox, overdue: PendingPolicy) -> None:
         """Leave a sandbox nothing to reach, unless its policy, which should have been replaced by now, has been."""
         if kept.change is not overdue:
             return
         self._tell_held(kept, "overdue")
-        await self.change(kept, Change(None))
+        await self.change(kept, PendingPolicy(None))
 
     async def close(self, kept: SupervisedSandbox) -> None:
         """End everything of one sandbox, within `BOUND`."""
@@ -196,7 +196,7 @@ class Keeper:
                 kept.openings -= is_opening
             self._news.look_again()
 
-    async def _hold(self, kept: SupervisedSandbox, change: Change) -> None:
+    async def _hold(self, kept: SupervisedSandbox, change: PendingPolicy) -> None:
         """Close a sandbox whose change takes too long, with the worker's help or without."""
         worker, began = self._served_by(kept), self._loop.clock()
         cause: HoldCause = "slow"

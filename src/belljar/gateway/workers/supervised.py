@@ -15,7 +15,7 @@ _NUMBERS: Final = count(1)
 
 
 @dataclass(slots=True, eq=False)
-class Change:
+class PendingPolicy:
     """A policy that a sandbox is to have; None leaves it nothing to reach."""
 
     policy: ResolvedPolicy | None
@@ -47,7 +47,7 @@ class SupervisedSandbox:
     """A sandbox that is to be served."""
 
     id: str
-    change: Change
+    change: PendingPolicy
     """The latest: no worker is ever told of one before it again."""
 
     listeners: Listeners

@@ -29,7 +29,7 @@ from belljar.gateway.workers.data import flow_from_data, settings_to_data
 from belljar.gateway.workers.keeper import Keeper, Start
 from belljar.gateway.workers.namememory import NameMemory
 from belljar.gateway.workers.process import WorkerLostError, WorkerSilentError
-from belljar.gateway.workers.supervised import Change, SupervisedSandbox
+from belljar.gateway.workers.supervised import PendingPolicy, SupervisedSandbox
 from belljar.policy import ResolvedPolicy
 
 _SHUT_DOWN: Final = "all of them have been shut down"
@@ -80,7 +80,9 @@ class Workers:
         See `change_policy` for `until`. Raises RefusedError if the policy cannot be enforced, WorkerLostError if no
         worker survives it, and ValueError if there is such a sandbox.
         """
-        kept = SupervisedSandbox(sandbox, Change(policy, until), listeners, limits or Limits(), NameMemory.create())
+        kept = SupervisedSandbox(
+            sandbox, PendingPolicy(policy, until), listeners, limits or Limits(), NameMemory.create()
+        )
         try:
             self._call(lambda: self._open(kept))
         except BaseException:
@@ -93,7 +95,7 @@ class Workers:
         `until` is when it has to have been replaced (`time.CLOCK_BOOTTIME`); if it has not, the sandbox is left nothing
         to reach. Raises RefusedError if the policy cannot be enforced; then nothing has changed.
         """
-        change = Change(policy, until)
+        change = PendingPolicy(policy, until)
         is_in_force = self._call(lambda: self._change(sandbox, change))
         return Acknowledgement(change.generation, change.flows_cut, is_in_force)
 
@@ -209,7 +211,7 @@ class Workers:
             del self._homes[kept.id]
             raise
 
-    async def _change(self, sandbox: str, change: Change) -> bool:
+    async def _change(self, sandbox: str, change: PendingPolicy) -> bool:
         keeper = self._homes[sandbox]
         return await keeper.change(keeper.sandboxes[sandbox], change)
 

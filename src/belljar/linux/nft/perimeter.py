@@ -170,7 +170,7 @@ delete chain inet {TABLE} {chain}_DOORS
 """
 
 
-class Doors(NamedTuple):
+class PerimeterPorts(NamedTuple):
     """The ports of the gateway's sockets."""
 
     tcp: int
@@ -195,7 +195,7 @@ def chain_of(container: str) -> str:
     return f"BELLJAR_{container[:_DIGITS]}"
 
 
-def ruleset(around: Around, address: IPv4Address, doors: Doors) -> str:
+def ruleset(around: Around, address: IPv4Address, doors: PerimeterPorts) -> str:
     """Return rules for a container with an address as text: one transaction, in place of those that are there."""
     tcp_ports = sorted({doors.tcp, doors.dns_tcp, doors.http_proxy, doors.socks})
     return _COMMON.format(TABLE=TABLE) + _OF_ONE.format(

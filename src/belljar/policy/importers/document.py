@@ -5,14 +5,14 @@ A key that nobody reads might be a denial, so it is not passed over: `close` ref
 
 from typing import Any
 
-from belljar.policy.importers.findings import Findings, Place, shown
+from belljar.policy.importers.findings import Findings, SourcePlace, shown
 from belljar.policy.language.reading import snake_case
 
 
 class Section:
     """One mapping, by the snake_case spelling of its keys."""
 
-    def __init__(self, place: Place, value: object, findings: Findings) -> None:
+    def __init__(self, place: SourcePlace, value: object, findings: Findings) -> None:
         self.place = place
         self._findings = findings
         self._spelled: dict[str, str] = {}
@@ -31,10 +31,10 @@ class Section:
             )
         self._spelled[snake], self._values[snake], self._unread[snake] = key, value, None
 
-    def at(self, key: str) -> Place:
+    def at(self, key: str) -> SourcePlace:
         """Return the place of a key, as the source spells it."""
         spelled = self._spelled.get(key, key)
-        return Place(f"{self.place.where}.{spelled}" if self.place.where else spelled)
+        return SourcePlace(f"{self.place.where}.{spelled}" if self.place.where else spelled)
 
     def get(self, key: str) -> Any:
         """Return a value; None where there is none."""
@@ -46,7 +46,7 @@ class Section:
         value = self.get(key)
         return Section(self.at(key), {} if value is None else value, self._findings)
 
-    def items(self, key: str) -> list[tuple[Place, Any]]:
+    def items(self, key: str) -> list[tuple[SourcePlace, Any]]:
         """Return the items of the list under a key, each with its place; none where there is no list."""
         value = self.get(key)
         if value is None:
@@ -55,7 +55,7 @@ class Section:
             self._findings.refuse(self.at(key), f"is {shown(value)}; write a list")
             return []
         where = self.at(key).where
-        return [(Place(f"{where}[{index}]"), item) for index, item in enumerate(value)]
+        return [(SourcePlace(f"{where}[{index}]"), item) for index, item in enumerate(value)]
 
     def leave(self, key: str, why: str) -> None:
         """Note that something is not carried over, if it is there and says anything."""

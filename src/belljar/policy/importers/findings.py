@@ -14,14 +14,14 @@ from belljar.policy.model import Action, Policy
 _MAX_SHOWN: Final = 100
 
 
-class Place(NamedTuple):
+class SourcePlace(NamedTuple):
     """Where in the source something stands."""
 
     where: str
     line: int | None = None
 
 
-WHOLE: Final = Place("")
+WHOLE: Final = SourcePlace("")
 """The source, or the policy made of it, as a whole."""
 
 
@@ -42,15 +42,15 @@ class Findings:
         self._notes: dict[Problem, None] = {}
         self._refusals: dict[Problem, None] = {}
 
-    def note(self, place: Place, message: str) -> None:
+    def note(self, place: SourcePlace, message: str) -> None:
         """Report what was left out or changed."""
         self._notes[Problem(place.where, message, place.line)] = None
 
-    def refuse(self, place: Place, message: str) -> None:
+    def refuse(self, place: SourcePlace, message: str) -> None:
         """Report a reason to make no policy at all."""
         self._refusals[Problem(place.where, message, place.line)] = None
 
-    def lost(self, place: Place, action: Action, what: str, why: str) -> None:
+    def lost(self, place: SourcePlace, action: Action, what: str, why: str) -> None:
         """Report what cannot be carried over; whether that is a note or a refusal follows from its action."""
         if action is Action.ALLOW:
             self.note(place, f"{what} was left out: it {why}")

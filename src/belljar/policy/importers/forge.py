@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from belljar.policy.addresses import AddressClass, classify
 from belljar.policy.importers.document import Section
-from belljar.policy.importers.findings import WHOLE, Findings, Imported, Place, shown
+from belljar.policy.importers.findings import WHOLE, Findings, Imported, SourcePlace, shown
 from belljar.policy.importers.translate import Dialect, EntryReader, note_web_ports
 from belljar.policy.model import Action, Mode, Policy, Scope
 
@@ -43,7 +43,7 @@ def import_forge(document: Mapping[str, Any]) -> Imported:
     return findings.imported(Policy(Mode.BLOCK_ALL))
 
 
-def _domains(top: Section) -> list[tuple[Place, Any]]:
+def _domains(top: Section) -> list[tuple[SourcePlace, Any]]:
     parts = top.items("allowed_domains") + top.items("tool_domains")
     whole = top.items("all_domains")
     return parts if top.get("all_domains") is None else whole
@@ -56,7 +56,7 @@ def _allow_private(top: Section, findings: Findings) -> bool:
     return value is True
 
 
-def _allowlist(items: list[tuple[Place, Any]], findings: Findings, *, allow_private: bool) -> Policy:
+def _allowlist(items: list[tuple[SourcePlace, Any]], findings: Findings, *, allow_private: bool) -> Policy:
     names = EntryReader(_DIALECT, findings, Action.ALLOW).destinations(items)
     if not allow_private:
         # Here an address that is listed is open, private or not; in Forge it is not.

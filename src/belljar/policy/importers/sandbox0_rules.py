@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from belljar.policy.importers.document import Section
-from belljar.policy.importers.findings import Findings, Place, shown
+from belljar.policy.importers.findings import Findings, SourcePlace, shown
 from belljar.policy.importers.translate import (
     WEB_PORTS,
     Dialect,
@@ -33,10 +33,10 @@ ELSEWHERE: Final = "every other address"
 
 _MATCHERS: Final = ("domains", "cidrs", "ports")
 
-Given: TypeAlias = Mapping[str, list[tuple[Place, Any]]]
+Given: TypeAlias = Mapping[str, list[tuple[SourcePlace, Any]]]
 
 
-def without_udp(ports: tuple[PortRange, ...], place: Place, findings: Findings) -> tuple[PortRange, ...]:
+def without_udp(ports: tuple[PortRange, ...], place: SourcePlace, findings: Findings) -> tuple[PortRange, ...]:
     """Leave out what block-all does not open, with a note."""
     kept = tuple(entry for entry in ports if entry.protocol is not Protocol.UDP)
     if kept != ports:
@@ -53,7 +53,7 @@ class RuleReader:
         self._readers = {action: EntryReader(DIALECT, findings, action) for action in Action}
         self._names = {ELSEWHERE}
 
-    def traffic(self, items: Iterable[tuple[Place, Any]]) -> tuple[Rule, ...]:
+    def traffic(self, items: Iterable[tuple[SourcePlace, Any]]) -> tuple[Rule, ...]:
         """Read traffic rules."""
         rules = self._all(items, self._traffic_rule)
         granted = [rule for rule in rules if rule.action is Action.ALLOW]
@@ -63,11 +63,13 @@ class RuleReader:
             note_dialled_addresses(self._findings)
         return rules
 
-    def protocol(self, items: Iterable[tuple[Place, Any]]) -> tuple[Rule, ...]:
+    def protocol(self, items: Iterable[tuple[SourcePlace, Any]]) -> tuple[Rule, ...]:
         """Read protocol rules, as rules that deny the hosts they restrict."""
         return self._all(items, self._protocol_rule)
 
-    def _all(self, items: Iterable[tuple[Place, Any]], read: Callable[[Section], Rule | None]) -> tuple[Rule, ...]:
+    def _all(
+        self, items: Iterable[tuple[SourcePlace, Any]], read: Callable[[Section], Rule | None]
+    ) -> tuple[Rule, ...]:
         rules = (read(Section(place, item, self._findings)) for place, item in items)
         return tuple(rule for rule in rules if rule is not None)
 
@@ -94,7 +96,7 @@ class RuleReader:
         )
         return replace(rule, name=self._name(section, section.get("name")))
 
-    def _matching(self, action: Action, given: Given, ports_at: Place) -> Rule:
+    def _matching(self, action: Action, given: Given, ports_at: SourcePlace) -> Rule:
         reader = self._readers[action]
         domains, addresses = reader.destinations(given["domains"])
         ports = reader.ports(given["ports"])
@@ -105,7 +107,7 @@ class RuleReader:
             ports = WEB_PORTS
         return Rule(action, None, domains, addresses + reader.networks(given["cidrs"]), ports)
 
-    def _allows_no_more(self, place: Place, rule: Rule, given: Given, beyond: list[str]) -> bool:
+    def _allows_no_more(self, place: SourcePlace, rule: Rule, given: Given, beyond: list[str]) -> bool:
         kept = {"domains": rule.domains or rule.cidrs, "cidrs": rule.cidrs, "ports": rule.ports}
         emptied = [key for key in _MATCHERS if given[key] and not kept[key]]
         if beyond:
@@ -123,7 +125,7 @@ class RuleReader:
         self._findings.lost(place, Action.ALLOW, "the rule", why)
         return False
 
-    def _denies_no_less(self, place: Place, rule: Rule, given: Given, beyond: list[str]) -> bool:
+    def _denies_no_less(self, place: SourcePlace, rule: Rule, given: Given, beyond: list[str]) -> bool:
         if not _matches_something(rule):
             self._findings.lost(place, Action.DENY, "the rule", "names no domains, cidrs or ports")
             return False

@@ -8,16 +8,16 @@ port is open to whatever is spoken there.
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from belljar.policy.importers.findings import WHOLE, Findings, Place, shown
+from belljar.policy.importers.findings import WHOLE, Findings, SourcePlace, shown
 from belljar.policy.importers.ranges import intersect
-from belljar.policy.importers.squid_acls import Acl, Directive, Kind
+from belljar.policy.importers.squid_acls import Acl, AclKind, Directive
 from belljar.policy.importers.translate import WEB_PORTS, Dialect, EntryReader, note_web_ports
 from belljar.policy.model import Action, PortRange, Rule, Scope
 
 DIALECT: Final = Dialect({Scope.EXACT: Scope.EXACT, Scope.WITHIN: Scope.WITHIN})
 
-_DESTINATIONS: Final = {Kind.NAMES, Kind.RANGES}
-_CARRIED: Final = _DESTINATIONS | {Kind.PORTS}
+_DESTINATIONS: Final = {AclKind.NAMES, AclKind.RANGES}
+_CARRIED: Final = _DESTINATIONS | {AclKind.PORTS}
 _EVERY_PORT: Final[tuple[PortRange, ...]] = (PortRange(1, 65535),)
 _PLAIN_HTTP: Final[tuple[PortRange, ...]] = (PortRange(80, 80),)
 
@@ -56,10 +56,10 @@ class AccessLines:
         return self._rules
 
     def _test(self, word: str) -> _Test:
-        return _Test(word, word.startswith("!"), self._acls.get(word.removeprefix("!"), Acl(Kind.OTHER)))
+        return _Test(word, word.startswith("!"), self._acls.get(word.removeprefix("!"), Acl(AclKind.OTHER)))
 
-    def _deny(self, place: Place, tests: list[_Test]) -> None:
-        if any(test.acl.kind is Kind.CLOSED and not test.negated for test in tests) or self._limits(tests):
+    def _deny(self, place: SourcePlace, tests: list[_Test]) -> None:
+        if any(test.acl.kind is AclKind.CLOSED and not test.negated for test in tests) or self._limits(tests):
             return
         carried = [test for test in tests if not test.negated and test.acl.kind in _CARRIED]
         if not carried:
@@ -75,29 +75,29 @@ class AccessLines:
 
     def _limits(self, tests: list[_Test]) -> bool:
         """Tell whether a denial is a limit to the ports, and if so, set it."""
-        ports = [test for test in tests if test.negated and test.acl.kind is Kind.PORTS]
+        ports = [test for test in tests if test.negated and test.acl.kind is AclKind.PORTS]
         others = [test for test in tests if test not in ports]
-        if len(ports) != 1 or any(test.negated or test.acl.kind is not Kind.TUNNELS for test in others):
+        if len(ports) != 1 or any(test.negated or test.acl.kind is not AclKind.TUNNELS for test in others):
             return False
-        limit = self._readers[Action.ALLOW].ports(self._values(Action.ALLOW, ports, Kind.PORTS))
+        limit = self._readers[Action.ALLOW].ports(self._values(Action.ALLOW, ports, AclKind.PORTS))
         if others:
             self._tunnel_ports = intersect(self._tunnel_ports, limit)
         else:
             self._ports = intersect(self._ports, limit)
         return True
 
-    def _allow(self, place: Place, tests: list[_Test]) -> None:
+    def _allow(self, place: SourcePlace, tests: list[_Test]) -> None:
         kinds = [test.acl.kind for test in tests]
         if not tests:
             why = 'opens every destination; write "mode: allow-all" in the policy if that is meant'
-        elif any(test.negated for test in tests) or not _CARRIED | {Kind.TUNNELS} >= set(kinds):
+        elif any(test.negated for test in tests) or not _CARRIED | {AclKind.TUNNELS} >= set(kinds):
             why = f"has conditions that a policy cannot have ({_words(tests)}); delete those that fit every sandbox"
-        elif sum(kind in _DESTINATIONS for kind in kinds) != 1 or kinds.count(Kind.PORTS) > 1:
+        elif sum(kind in _DESTINATIONS for kind in kinds) != 1 or kinds.count(AclKind.PORTS) > 1:
             why = f"does not name its destinations in one list and its ports in another ({_words(tests)})"
         else:
             rule = self._rule(Action.ALLOW, tests)
-            listed = rule.ports if Kind.PORTS in kinds else _EVERY_PORT
-            rule = replace(rule, ports=self._open_ports(listed, () if Kind.TUNNELS in kinds else _PLAIN_HTTP))
+            listed = rule.ports if AclKind.PORTS in kinds else _EVERY_PORT
+            rule = replace(rule, ports=self._open_ports(listed, () if AclKind.TUNNELS in kinds else _PLAIN_HTTP))
             if rule.ports and (rule.domains or rule.cidrs):
                 self._rules.append(rule)
                 return
@@ -118,12 +118,12 @@ class AccessLines:
 
     def _rule(self, action: Action, tests: list[_Test]) -> Rule:
         reader = self._readers[action]
-        names = reader.destinations(self._values(action, tests, Kind.NAMES))
-        cidrs = reader.networks(self._values(action, tests, Kind.RANGES))
-        ports = reader.ports(self._values(action, tests, Kind.PORTS))
+        names = reader.destinations(self._values(action, tests, AclKind.NAMES))
+        cidrs = reader.networks(self._values(action, tests, AclKind.RANGES))
+        ports = reader.ports(self._values(action, tests, AclKind.PORTS))
         return Rule(action, None, names.domains, names.addresses + cidrs, ports)
 
-    def _values(self, action: Action, tests: list[_Test], kind: Kind) -> list[tuple[Place, Any]]:
+    def _values(self, action: Action, tests: list[_Test], kind: AclKind) -> list[tuple[SourcePlace, Any]]:
         values = []
         for place, value in (value for test in tests if test.acl.kind is kind for value in test.acl.values):
             if value.startswith(('"', "'", "parameters(")):

@@ -4,18 +4,18 @@ from collections.abc import Iterable
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from belljar.policy.importers.findings import Place
+from belljar.policy.importers.findings import SourcePlace
 
 
 class Directive(NamedTuple):
     """One line: a word and what follows it."""
 
-    place: Place
+    place: SourcePlace
     name: str
     words: tuple[str, ...]
 
 
-class Kind(Enum):
+class AclKind(Enum):
     """What an access list looks at, as far as it matters here."""
 
     NAMES = auto()
@@ -33,18 +33,18 @@ class Kind(Enum):
 class Acl(NamedTuple):
     """An access list: a request fits if it fits any of the values."""
 
-    kind: Kind
-    values: tuple[tuple[Place, str], ...] = ()
+    kind: AclKind
+    values: tuple[tuple[SourcePlace, str], ...] = ()
 
 
-_KINDS: Final = {"dstdomain": Kind.NAMES, "dst": Kind.RANGES, "port": Kind.PORTS}
-_SINGLE_VALUES: Final = {("method", "CONNECT"): Kind.TUNNELS, ("proto", "cache_object"): Kind.CLOSED}
+_KINDS: Final = {"dstdomain": AclKind.NAMES, "dst": AclKind.RANGES, "port": AclKind.PORTS}
+_SINGLE_VALUES: Final = {("method", "CONNECT"): AclKind.TUNNELS, ("proto", "cache_object"): AclKind.CLOSED}
 _BUILT_IN: Final = {
-    "all": Acl(Kind.EVERYTHING),
-    "CONNECT": Acl(Kind.TUNNELS),
-    "manager": Acl(Kind.CLOSED),
-    "to_localhost": Acl(Kind.CLOSED),
-    "to_linklocal": Acl(Kind.CLOSED),
+    "all": Acl(AclKind.EVERYTHING),
+    "CONNECT": Acl(AclKind.TUNNELS),
+    "manager": Acl(AclKind.CLOSED),
+    "to_localhost": Acl(AclKind.CLOSED),
+    "to_linklocal": Acl(AclKind.CLOSED),
 }
 
 
@@ -58,7 +58,7 @@ def read_directives(text: str) -> list[Directive]:
         words += line.removesuffix("\\").split()
         if not line.endswith("\\"):
             if said := _without_comment(words):
-                directives.append(Directive(Place(f"line {first}", first), said[0], tuple(said[1:])))
+                directives.append(Directive(SourcePlace(f"line {first}", first), said[0], tuple(said[1:])))
             words = []
     return directives
 
@@ -72,16 +72,16 @@ def read_acls(directives: Iterable[Directive]) -> dict[str, Acl]:
             acl = _acl(kind, [(directive.place, value) for value in values])
             known = acls.get(name, Acl(acl.kind))
             same = known.kind is acl.kind
-            acls[name] = Acl(acl.kind, known.values + acl.values) if same else Acl(Kind.OTHER)
+            acls[name] = Acl(acl.kind, known.values + acl.values) if same else Acl(AclKind.OTHER)
     return _BUILT_IN | {name: acl for name, acl in acls.items() if name != "all"}
 
 
-def _acl(kind: str, values: list[tuple[Place, str]]) -> Acl:
+def _acl(kind: str, values: list[tuple[SourcePlace, str]]) -> Acl:
     if len(values) == 1 and (single := _SINGLE_VALUES.get((kind, values[0][1]))):
         return Acl(single)
     while values and values[0][1].startswith("-"):  # options, such as -n
         values = values[1:]
-    return Acl(_KINDS.get(kind, Kind.OTHER), tuple(values))
+    return Acl(_KINDS.get(kind, AclKind.OTHER), tuple(values))
 
 
 def _without_comment(words: list[str]) -> list[str]:

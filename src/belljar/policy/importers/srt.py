@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from belljar.policy.importers.document import Section
-from belljar.policy.importers.findings import WHOLE, Findings, Imported, Place, shown
+from belljar.policy.importers.findings import WHOLE, Findings, Imported, SourcePlace, shown
 from belljar.policy.importers.translate import Dialect, EntryReader, note_private_addresses, note_web_ports
 from belljar.policy.language.entries import EntryError, read_port
 from belljar.policy.model import Action, Mode, Policy, PortRange, Rule, Scope
@@ -41,7 +41,7 @@ def import_srt(document: Mapping[str, Any]) -> Imported:
     policy = _policy(network, findings)
     network.close()
     for key in top.unread():
-        findings.note(Place(key), "was left out: a policy is about the network alone")
+        findings.note(SourcePlace(key), "was left out: a policy is about the network alone")
     return findings.imported(policy)
 
 
@@ -65,8 +65,8 @@ def _policy(network: Section, findings: Findings) -> Policy:
 
 
 def _split_stars(
-    items: list[tuple[Place, Any]], findings: Findings
-) -> tuple[bool, tuple[PortRange, ...], list[tuple[Place, Any]]]:
+    items: list[tuple[SourcePlace, Any]], findings: Findings
+) -> tuple[bool, tuple[PortRange, ...], list[tuple[SourcePlace, Any]]]:
     """Tell whether everything is denied, and return the ports denied everywhere and the entries that name a host."""
     everything, ports, entries = False, [], []
     for place, entry in items:

@@ -12,14 +12,14 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from belljar.names import Address, SpellingError, parse_address, parse_authority
 from belljar.policy.addresses import can_never_be_opened, unmapped
-from belljar.policy.importers.findings import WHOLE, Findings, Place, shown
+from belljar.policy.importers.findings import WHOLE, Findings, SourcePlace, shown
 from belljar.policy.language.entries import EntryError, read_domain, read_port
 from belljar.policy.language.reading import snake_case
 from belljar.policy.model import Action, DomainPattern, Egress, Network, PortRange, Scope
 from belljar.policy.reserved import HOST_NAMES, is_never_name
 
 T = TypeVar("T")
-Entries: TypeAlias = Iterable[tuple[Place, Any]]
+Entries: TypeAlias = Iterable[tuple[SourcePlace, Any]]
 
 EVERYWHERE: Final[tuple[Network, ...]] = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 WEB_PORTS: Final = (PortRange(80, 80), PortRange(443, 443))
@@ -73,7 +73,7 @@ class EntryReader:
         """Read ports: numbers, text, and mappings of port, endPort and protocol."""
         return self._read(entries, lambda _, entry: read_port(_written_port(entry)))
 
-    def _read(self, entries: Entries, read: Callable[[Place, Any], T]) -> tuple[T, ...]:
+    def _read(self, entries: Entries, read: Callable[[SourcePlace, Any], T]) -> tuple[T, ...]:
         found: dict[T, None] = {}
         for place, entry in entries:
             text = entry.strip() if isinstance(entry, str) else entry
@@ -86,7 +86,7 @@ class EntryReader:
                 self._findings.lost(place, self._action, shown(entry), str(error))
         return tuple(found)
 
-    def _destination(self, place: Place, entry: object) -> DomainPattern | Network:
+    def _destination(self, place: SourcePlace, entry: object) -> DomainPattern | Network:
         if (address := _split_address(entry)) is not None:
             return self._address(place, *address)
         pattern = read_domain(entry, grants=self._grants)
@@ -111,7 +111,7 @@ class EntryReader:
                 "list services of the host in host_ports"
             )
 
-    def _broad(self, place: Place, pattern: DomainPattern, scope: Scope | None) -> DomainPattern:
+    def _broad(self, place: SourcePlace, pattern: DomainPattern, scope: Scope | None) -> DomainPattern:
         if pattern.port and not self._dialect.ports:
             self._findings.note(place, f'"{pattern}" is denied on every port')
             pattern = pattern._replace(port=None)
@@ -120,7 +120,7 @@ class EntryReader:
             self._findings.note(place, f'"{pattern}" is denied with all names below it, as names in a denial are here')
         return pattern
 
-    def _address(self, place: Place, address: Address, port: int | None) -> Network:
+    def _address(self, place: SourcePlace, address: Address, port: int | None) -> Network:
         if port is not None and self._grants:
             raise EntryError("is an address with a port; add a rule with its cidrs and ports to the policy")
         network = self._openable(ip_network(address))
@@ -128,7 +128,7 @@ class EntryReader:
         self._findings.note(place, f'"{address}" is an address and was moved to the cidrs{everywhere}')
         return network
 
-    def _network(self, place: Place, entry: object) -> Network:
+    def _network(self, place: SourcePlace, entry: object) -> Network:
         address, network = _loose_network(entry)
         if network.network_address != address:
             network = ip_network(address) if self._grants else network

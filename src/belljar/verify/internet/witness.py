@@ -26,7 +26,7 @@ from belljar.wire.dns.question import RefusedQuery, parse_query
 _READ_BYTES: Final = 65536
 
 
-class Kind(Enum):
+class SightingKind(Enum):
     """What it was that reached the witness."""
 
     PACKET = auto()
@@ -40,10 +40,10 @@ class Kind(Enum):
     """A connection to a unix socket of the host."""
 
 
-class Seen(NamedTuple):
+class Sighting(NamedTuple):
     """Something that reached the witness."""
 
-    kind: Kind
+    kind: SightingKind
     what: str
     """In words."""
 
@@ -60,7 +60,7 @@ class Witness:
     def __init__(self, world: World, run: str) -> None:
         self._selector = selectors.DefaultSelector()
         self._zone = Zone()
-        self._seen: list[Seen] = []
+        self._seen: list[Sighting] = []
         self._conversations: list[Conversation] = []
         internet, host = world.internet, world.host
         self._captures = (internet.run(Capture), host.run(partial(Capture, "lo")))
@@ -100,7 +100,7 @@ class Witness:
         for key, _ in ready:
             key.data()
 
-    def testimony(self) -> list[Seen]:
+    def testimony(self) -> list[Sighting]:
         """Return everything that was seen."""
         for capture in self._captures:
             self._read_packets(capture)
@@ -117,10 +117,10 @@ class Witness:
                 key.fileobj.close()
         self._selector.close()
 
-    def _said(self) -> Iterator[Seen]:
+    def _said(self) -> Iterator[Sighting]:
         for said in self._conversations:
             what = f"connection to {said.address} port {said.port}, {len(said.received)} bytes"
-            yield Seen(Kind.STREAM, what, said.address, said.port, bytes(said.received))
+            yield Sighting(SightingKind.STREAM, what, said.address, said.port, bytes(said.received))
 
     def _watch(self, sock: socket.socket, on_readable: Callable[[], None]) -> None:
         self._selector.register(sock, selectors.EVENT_READ, on_readable)
@@ -133,7 +133,7 @@ class Witness:
             self._watch(listener, partial(self._accept, listener))
 
     def _read_packets(self, capture: Capture) -> None:
-        self._seen += (Seen(Kind.PACKET, str(p), p.address, p.port, p.data) for p in capture.read())
+        self._seen += (Sighting(SightingKind.PACKET, str(p), p.address, p.port, p.data) for p in capture.read())
 
     def _accept(self, listener: socket.socket) -> None:
         accepted, _ = listener.accept()
@@ -162,7 +162,7 @@ class Witness:
         query = parse_query(message)
         if not isinstance(query, RefusedQuery):
             name = query.qname.lower()
-            self._seen.append(Seen(Kind.QUESTION, f"question for {name}", data=name.encode()))
+            self._seen.append(Sighting(SightingKind.QUESTION, f"question for {name}", data=name.encode()))
             with suppress(OSError):
                 server.sendto(self._zone.answer(query).datagram(), client)
 
@@ -173,7 +173,7 @@ class Witness:
 
     def _note_unix_connection(self, listener: socket.socket) -> None:
         listener.accept()[0].close()
-        self._seen.append(Seen(Kind.UNIX, "connection to a unix socket of the host"))
+        self._seen.append(Sighting(SightingKind.UNIX, "connection to a unix socket of the host"))
 
     @staticmethod
     def _send(sock: socket.socket, data: bytes) -> None:

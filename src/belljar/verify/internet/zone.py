@@ -12,7 +12,7 @@ from typing import Final
 
 from belljar.names import Address
 from belljar.verify.probes import places
-from belljar.wire.dns.answer import Answer, address_answer, no_data_answer
+from belljar.wire.dns.answer import DnsAnswer, address_answer, no_data_answer
 from belljar.wire.dns.format import CLASS_IN, RecordType, wire_name
 from belljar.wire.dns.question import Query
 
@@ -46,7 +46,7 @@ class Zone:
     def __init__(self) -> None:
         self._asked: Counter[str] = Counter()
 
-    def answer(self, query: Query) -> Answer:
+    def answer(self, query: Query) -> DnsAnswer:
         """Return what the nameserver says."""
         family, name = _FAMILIES.get(query.qtype), query.name or ""
         if family is None:
@@ -76,11 +76,11 @@ class Zone:
                 return address_answer(query, [ip_address(_FIXED[place][family])], _SECONDS)
 
 
-def _alias(query: Query, target: str, address: Address) -> Answer:
+def _alias(query: Query, target: str, address: Address) -> DnsAnswer:
     name = wire_name(target)
     kind = RecordType.A if isinstance(address, IPv4Address) else RecordType.AAAA
     records = (
         _NAME_IN_QUESTION + _RECORD.pack(RecordType.CNAME, CLASS_IN, _SECONDS, len(name)) + name,
         name + _RECORD.pack(kind, CLASS_IN, _SECONDS, len(address.packed)) + address.packed,
     )
-    return Answer(query, records=records)
+    return DnsAnswer(query, records=records)

@@ -1,6 +1,6 @@
 """The answers that Belljar gives to DNS questions.
 
-An ``Answer`` says what to tell the client, whatever the transport: one decision serves UDP and TCP, and
+An ``DnsAnswer`` says what to tell the client, whatever the transport: one decision serves UDP and TCP, and
 only the encoding differs. A datagram holds what the client can take, and at most ``MAX_DATAGRAM`` bytes.
 The text that explains an error gives way first; if the records do not fit even so, all of them are left
 out and the TC bit asks the client to come back over TCP, since half a set of addresses could be taken for
@@ -45,7 +45,7 @@ class ExtendedError:
     text: str = ""
 
 
-class Answer(NamedTuple):
+class DnsAnswer(NamedTuple):
     """What to say to a query; records are encoded, and belong to the name in the question."""
 
     query: Query
@@ -92,24 +92,24 @@ class Answer(NamedTuple):
         return OPT.pack(0, RecordType.OPT, MAX_DATAGRAM, self.rcode >> 4, 0, flags, len(options)) + options
 
 
-def address_answer(query: Query, addresses: Iterable[Address], ttl: int) -> Answer:
-    """Answer with addresses, which must be of the family that the query asks for."""
+def address_answer(query: Query, addresses: Iterable[Address], ttl: int) -> DnsAnswer:
+    """DnsAnswer with addresses, which must be of the family that the query asks for."""
     records = [
         _record(RecordType.A if address.version == 4 else RecordType.AAAA, ttl, address.packed) for address in addresses
     ]
-    return Answer(query, records=tuple(records))
+    return DnsAnswer(query, records=tuple(records))
 
 
-def pointer_answer(query: Query, name: str, ttl: int) -> Answer:
-    """Answer with the canonical name of the address that the query asks about."""
-    return Answer(query, records=(_record(RecordType.PTR, ttl, wire_name(name)),))
+def pointer_answer(query: Query, name: str, ttl: int) -> DnsAnswer:
+    """DnsAnswer with the canonical name of the address that the query asks about."""
+    return DnsAnswer(query, records=(_record(RecordType.PTR, ttl, wire_name(name)),))
 
 
-def no_data_answer(query: Query, ttl: int, error: ExtendedError | None = None) -> Answer:
-    """Answer that the name has nothing of this type, which clients may remember for the time given."""
+def no_data_answer(query: Query, ttl: int, error: ExtendedError | None = None) -> DnsAnswer:
+    """DnsAnswer that the name has nothing of this type, which clients may remember for the time given."""
     # The name itself poses as the zone that was searched, so the answer says nothing about any other name.
     soa = wire_name("belljar.internal") + b"\0" + _SOA_NUMBERS.pack(1, ttl, ttl, ttl, ttl)
-    return Answer(query, authority=(_record(RecordType.SOA, ttl, soa),), error=error)
+    return DnsAnswer(query, authority=(_record(RecordType.SOA, ttl, soa),), error=error)
 
 
 def refusal_answer(message: bytes, refusal: RefusedQuery) -> bytes | None:
@@ -118,7 +118,7 @@ def refusal_answer(message: bytes, refusal: RefusedQuery) -> bytes | None:
         return None
     if refusal.query is not None:
         error = ExtendedError(InfoCode.NOT_SUPPORTED, f"{refusal.fault}: {refusal.detail}")
-        return Answer(refusal.query, refusal.rcode, error=error).datagram()
+        return DnsAnswer(refusal.query, refusal.rcode, error=error).datagram()
     ident, flags, *_ = HEADER.unpack_from(message)
     repeated = flags & (Flag.OPCODE | Flag.RD)
     return HEADER.pack(ident, Flag.QR | repeated | Flag.RA | refusal.rcode, 0, 0, 0, 0)

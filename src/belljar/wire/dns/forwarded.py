@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from belljar.wire.dns.format import CLASS_IN, HEADER
-from belljar.wire.dns.records import MalformedError, Record, read_name
+from belljar.wire.dns.records import DnsRecord, MalformedError, read_name
 from belljar.wire.dns.response import (
     NoData,
     NoSuchName,
@@ -41,13 +41,13 @@ _NAMES_IN_DATA: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
-    """Records that belong behind the question, encoded."""
+class ForwardedRecords:
+    """ForwardedRecords that belong behind the question, encoded."""
 
     records: tuple[bytes, ...]
 
 
-Forwarded: TypeAlias = Records | NoData | NoSuchName
+Forwarded: TypeAlias = ForwardedRecords | NoData | NoSuchName
 
 
 def read_records(message: bytes, sent: SentQuery) -> Forwarded | ServerFailure | Truncated | Refuse:
@@ -65,16 +65,16 @@ def _read_records(message: bytes, sent: SentQuery) -> Forwarded | ServerFailure 
     aliases, found = follow_aliases(message, opened.answers, sent.name, sent.kind)
     if not found:
         return NoData(negative_ttl(message, opened.authorities))
-    return Records(tuple(_write(message, record, sent) for record in (*aliases, *found)))
+    return ForwardedRecords(tuple(_write(message, record, sent) for record in (*aliases, *found)))
 
 
-def _write(message: bytes, record: Record, sent: SentQuery) -> bytes:
+def _write(message: bytes, record: DnsRecord, sent: SentQuery) -> bytes:
     owner = _NAME_IN_QUESTION if record.owner == sent.name else record.owner
     data = _data(message, record)
     return owner + _FIXED_PART.pack(record.kind, CLASS_IN, record.ttl, len(data)) + data
 
 
-def _data(message: bytes, record: Record) -> bytes:
+def _data(message: bytes, record: DnsRecord) -> bytes:
     """Return the data of a record with the names in it in full."""
     before, count = _NAMES_IN_DATA.get(record.kind, (0, 0))
     position = record.start + before

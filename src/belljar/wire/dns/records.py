@@ -29,7 +29,7 @@ class MalformedError(Exception):
     """The message does not hold together; the text says where."""
 
 
-class Record(NamedTuple):
+class DnsRecord(NamedTuple):
     """One record; its data are the bytes of the message from `start` to `end`."""
 
     owner: bytes
@@ -49,7 +49,7 @@ class Record(NamedTuple):
         return self.raw_ttl if self.raw_ttl <= _MAX_TTL else 0
 
 
-def read_sections(message: bytes, position: int, counts: Iterable[int]) -> list[list[Record]]:
+def read_sections(message: bytes, position: int, counts: Iterable[int]) -> list[list[DnsRecord]]:
     """Read sections of so many records each, which are all that is left of a message. Raises MalformedError."""
     sections = []
     left = MAX_RECORDS
@@ -100,7 +100,7 @@ def _read_name(message: bytes, position: int) -> tuple[bytes, int]:
             raise MalformedError("has a compression pointer that does not lead to an earlier name")
 
 
-def _read_record(message: bytes, position: int) -> Record:
+def _read_record(message: bytes, position: int) -> DnsRecord:
     owner, position = read_name(message, position)
     start = position + _FIXED_PART.size
     if start > len(message):
@@ -108,4 +108,4 @@ def _read_record(message: bytes, position: int) -> Record:
     kind, group, ttl, length = _FIXED_PART.unpack_from(message, position)
     if start + length > len(message):
         raise MalformedError("ends within a record's data")
-    return Record(owner, kind, group, ttl, start, start + length)
+    return DnsRecord(owner, kind, group, ttl, start, start + length)

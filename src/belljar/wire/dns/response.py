@@ -23,7 +23,7 @@ from belljar.wire.dns.format import (
     RecordType,
     wire_name,
 )
-from belljar.wire.dns.records import MalformedError, Record, read_name, read_sections
+from belljar.wire.dns.records import DnsRecord, MalformedError, read_name, read_sections
 from belljar.wire.outcome import Fault, Refuse
 
 MAX_ALIASES: Final = 16
@@ -93,8 +93,8 @@ class Truncated:
 class Sections(NamedTuple):
     """The records of an answer that is neither an error nor cut off."""
 
-    answers: list[Record]
-    authorities: list[Record]
+    answers: list[DnsRecord]
+    authorities: list[DnsRecord]
 
 
 Answer: TypeAlias = Resolution | NoData | NoSuchName
@@ -146,14 +146,14 @@ def open_response(message: bytes, sent: SentQuery) -> Sections | NoSuchName | Se
 
 
 def follow_aliases(
-    message: bytes, records: Iterable[Record], name: bytes, kind: int
-) -> tuple[list[Record], list[Record]]:
+    message: bytes, records: Iterable[DnsRecord], name: bytes, kind: int
+) -> tuple[list[DnsRecord], list[DnsRecord]]:
     """Return the aliases in the chain that begins at a name, and the records of a kind that it leads to, if any.
 
     Raises MalformedError.
     """
-    aliases: dict[bytes, tuple[bytes, Record]] = {}
-    wanted: dict[bytes, list[Record]] = {}
+    aliases: dict[bytes, tuple[bytes, DnsRecord]] = {}
+    wanted: dict[bytes, list[DnsRecord]] = {}
     for record in records:
         if record.group == CLASS_IN and record.kind == kind:
             wanted.setdefault(record.owner, []).append(record)
@@ -161,7 +161,7 @@ def follow_aliases(
             target = _read_target(message, record)
             if aliases.setdefault(record.owner, (target, record))[0] != target:
                 raise MalformedError("has two aliases for one name")
-    followed: list[Record] = []
+    followed: list[DnsRecord] = []
     for _ in range(MAX_ALIASES + 1):
         if name in wanted or name not in aliases:
             return followed, wanted.get(name, [])
@@ -170,26 +170,26 @@ def follow_aliases(
     raise MalformedError(f"has more than {MAX_ALIASES} aliases in a chain")
 
 
-def _read_address(message: bytes, record: Record) -> Address:
+def _read_address(message: bytes, record: DnsRecord) -> Address:
     data = message[record.start : record.end]
     if len(data) != _ADDRESS_SIZES[record.kind]:
         raise MalformedError("has an address of the wrong size")
     return ip_address(data)
 
 
-def _read_target(message: bytes, record: Record) -> bytes:
+def _read_target(message: bytes, record: DnsRecord) -> bytes:
     target, end = read_name(message, record.start)
     if end != record.end:
         raise MalformedError("has an alias that does not end with its record")
     return target
 
 
-def _upper_rcode(additional: Iterable[Record]) -> int:
+def _upper_rcode(additional: Iterable[DnsRecord]) -> int:
     """Return the upper bits of the rcode, which EDNS keeps where other records have their TTL."""
     return max((record.raw_ttl >> 24 << 4 for record in additional if record.kind == RecordType.OPT), default=0)
 
 
-def negative_ttl(message: bytes, authorities: Iterable[Record]) -> int:
+def negative_ttl(message: bytes, authorities: Iterable[DnsRecord]) -> int:
     """Return how long a "no" holds: as long as the zone's SOA record says, or not at all (RFC 2308, 5)."""
     for record in authorities:
         if record.group == CLASS_IN and record.kind == RecordType.SOA and record.end - record.start >= _MIN_SOA:

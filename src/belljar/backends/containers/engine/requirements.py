@@ -10,7 +10,7 @@ from belljar.backends.containers.engine.client import Engine, EngineError, Engin
 from belljar.backends.containers.engine.locate import find_engine
 from belljar.backends.containers.engine.places import Kind, NoEngineError
 from belljar.backends.containers.limits import podman_controllers
-from belljar.backends.findings import Finding
+from belljar.backends.findings import MachineFinding
 
 _LIMITS: Final = {"memory": "MemoryLimit", "cpu": "CpuCfsQuota", "pids": "PidsLimit"}
 """Controllers of control groups, and how Docker says that it can use them."""
@@ -24,24 +24,24 @@ _HOLES: Final = (
 
 def findings(
     kind: Kind, environment: Mapping[str, str], trial: Callable[[], str | None] | None = None
-) -> Iterator[Finding]:
+) -> Iterator[MachineFinding]:
     """Look at everything; `trial` makes a sandbox and returns why that did not work."""
     try:
         engine = find_engine(kind, environment)
         version, info = engine.get("/version"), engine.get("/info")
         controllers = _controllers(engine, info)
     except NoEngineError as error:
-        yield Finding(kind, holds=False, detail=error.culprit, remedy=error.remedy)
+        yield MachineFinding(kind, holds=False, detail=error.culprit, remedy=error.remedy)
         return
     except (EngineError, EngineLostError) as error:
-        yield Finding(kind, holds=False, detail=str(error), remedy=f"sudo journalctl -u {kind} tells more")
+        yield MachineFinding(kind, holds=False, detail=str(error), remedy=f"sudo journalctl -u {kind} tells more")
         return
-    yield Finding(kind, holds=True, detail=_description(engine, info))
+    yield MachineFinding(kind, holds=True, detail=_description(engine, info))
     looks = (_same_kernel(version), _limits(info, controllers), _user_namespace(engine, info), *_runc(version))
     yield from (replace(finding, what=f"{kind}: {finding.what}") for finding in looks)
     if trial is not None:
         failure = trial()
-        yield Finding(f"{kind}: a sandbox", failure is None, failure or "was made, sealed, and gone again")
+        yield MachineFinding(f"{kind}: a sandbox", failure is None, failure or "was made, sealed, and gone again")
 
 
 def _controllers(engine: Engine, info: Mapping[str, Any]) -> set[str]:
@@ -57,10 +57,10 @@ def _description(engine: Engine, info: Mapping[str, Any]) -> str:
     return f"{engine.kind} {info.get('ServerVersion')} at {engine.address}, {rights}, {groups}, {info.get('Driver')}"
 
 
-def _same_kernel(version: Mapping[str, Any]) -> Finding:
+def _same_kernel(version: Mapping[str, Any]) -> MachineFinding:
     """Look whether the engine is here: a socket can lead to a virtual machine, or through ssh to another machine."""
     ours, kernel = os.uname().release, version.get("KernelVersion")
-    return Finding(
+    return MachineFinding(
         "this machine",
         holds=kernel == ours,
         detail="is the engine's" if kernel == ours else f"runs {ours}, the engine {kernel}: doors cannot be passed",
@@ -68,25 +68,25 @@ def _same_kernel(version: Mapping[str, Any]) -> Finding:
     )
 
 
-def _limits(info: Mapping[str, Any], controllers: set[str]) -> Finding:
+def _limits(info: Mapping[str, Any], controllers: set[str]) -> MachineFinding:
     missing = sorted(_LIMITS.keys() - controllers)
     detail = f"cannot be limited in {', '.join(missing)}" if missing else "can be limited in cpu, memory and pids"
     remedy = "sudo systemctl edit user@.service: [Service] Delegate=cpu cpuset io memory pids; then log in again"
     if info.get("CgroupVersion") != "2":
         remedy = "rootless engines need control groups of version 2: boot with systemd.unified_cgroup_hierarchy=1"
-    return Finding("containers", not missing, detail, remedy, needed=False)
+    return MachineFinding("containers", not missing, detail, remedy, needed=False)
 
 
-def _user_namespace(engine: Engine, info: Mapping[str, Any]) -> Finding:
+def _user_namespace(engine: Engine, info: Mapping[str, Any]) -> MachineFinding:
     is_mapped = _is_rootless(info) or "name=userns" in _security(info)
     detail = "is nobody on this machine" if is_mapped else "is root on this machine as well, without its capabilities"
     remedy = "as an ordinary user: systemctl --user start podman.socket"
     if engine.kind == "docker":
         remedy = '{"userns-remap": "default"} in /etc/docker/daemon.json, and sudo systemctl restart docker'
-    return Finding("root in a container", is_mapped, detail, remedy, needed=False)
+    return MachineFinding("root in a container", is_mapped, detail, remedy, needed=False)
 
 
-def _runc(version: Mapping[str, Any]) -> Iterator[Finding]:
+def _runc(version: Mapping[str, Any]) -> Iterator[MachineFinding]:
     """Tell of an old runc. It is a note at most, since distributions mend holes and keep the number."""
     for component in version.get("Components") or ():
         number = re.search(r"(\d+)\.(\d+)\.(\d+)\S*", component.get("Version", ""))
@@ -94,11 +94,11 @@ def _runc(version: Mapping[str, Any]) -> Iterator[Finding]:
             yield _runc_finding(number[0], tuple(map(int, number.groups())))
 
 
-def _runc_finding(written: str, number: tuple[int, ...]) -> Finding:
+def _runc_finding(written: str, number: tuple[int, ...]) -> MachineFinding:
     holes = ", ".join(hole for hole, mended in _HOLES if not _is_mended(number, mended))
     detail = f"is {written}; unless your distribution has mended it, it has {holes}" if holes else f"is {written}"
     remedy = "sudo apt-get install --only-upgrade runc; apt-get changelog runc tells what is mended"
-    return Finding("runc", not holes, detail, remedy, needed=False)
+    return MachineFinding("runc", not holes, detail, remedy, needed=False)
 
 
 def _is_mended(number: tuple[int, ...], mended: tuple[tuple[int, ...], ...]) -> bool:

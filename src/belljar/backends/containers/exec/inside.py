@@ -18,7 +18,7 @@ from belljar.backends.containers.exec.process import ContainerProcess, start
 from belljar.backends.containers.exec.state import number_inside
 from belljar.backends.containers.exec.terminal import terminal_for
 from belljar.backends.containers.inventory import Containers
-from belljar.backends.containers.records import Record, Records
+from belljar.backends.containers.records import ContainerRecord, ContainerRecords
 from belljar.backends.containers.toolbox import MODULES, Toolbox
 from belljar.backends.interface import FILE_LIMIT, LostError, PathError, Streams
 from belljar.sandbox.spec import Command
@@ -38,7 +38,7 @@ _FILES_PROGRAM: Final = f"{MODULES}/belljar/backends/containers/files.py"
 class Inside:
     """What can be run in the containers of one owner."""
 
-    def __init__(self, containers: Containers, records: Records, toolbox: Toolbox) -> None:
+    def __init__(self, containers: Containers, records: ContainerRecords, toolbox: Toolbox) -> None:
         self._containers, self._records, self._toolbox = containers, records, toolbox
 
     def toolbox(self, sandbox: str) -> Toolbox:
@@ -121,7 +121,7 @@ class Inside:
         with self._containers.asking(sandbox):
             self._containers.kill(sandbox)
 
-    def _run(self, sandbox: str, record: Record, script: str, *numbers: int) -> None:
+    def _run(self, sandbox: str, record: ContainerRecord, script: str, *numbers: int) -> None:
         """Have our shell send signals, from inside: those of the agent's user reach what is the agent's."""
         toolbox = self._toolbox.seen_at(record.toolbox)
         words = toolbox.inside(toolbox.shell, "-c", script, "sh", *(str(int(number)) for number in numbers))

@@ -16,7 +16,7 @@ import termios
 from contextlib import suppress
 from typing import Final
 
-from belljar.linux.jobs import Job
+from belljar.linux.jobs import SessionJob
 
 BACKGROUND: Final = signal.SIGUSR1
 FOREGROUND: Final = signal.SIGUSR2
@@ -55,7 +55,7 @@ class _Monitor:
             _become(command, foreground=foreground)
         with suppress(OSError):  # it has done that itself, and has become the command
             os.setpgid(self._process, self._process)
-        self._job = Job(self._process, 0)
+        self._job = SessionJob(self._process, 0)
         for number in (BACKGROUND, FOREGROUND):
             signal.signal(number, self._change_place)
 

@@ -20,7 +20,7 @@ from belljar.backends.containers.engine.client import Engine
 from belljar.backends.containers.exec.frames import FrameReader
 from belljar.backends.containers.exec.monitor import stopped_by
 from belljar.backends.containers.exec.state import KILLED, Execution
-from belljar.backends.containers.exec.streaming import Pump
+from belljar.backends.containers.exec.streaming import StreamPump
 from belljar.backends.containers.exec.terminal import ContainerTerminal
 from belljar.backends.interface import LostError, Streams
 from belljar.errors import BelljarError
@@ -72,7 +72,7 @@ def start(  # noqa: PLR0913 - this is what an engine wants to know
         execution = Execution(engine, container, engine.post(f"/containers/{container}/exec", wanted)["Id"])
         connection, early = engine.attach(f"/exec/{execution.id}/start", {"Detach": False, "Tty": has_terminal})
         undo.callback(connection.close)
-        pump = Pump(connection, early, streams, None if has_terminal else FrameReader(), terminal)
+        pump = StreamPump(connection, early, streams, None if has_terminal else FrameReader(), terminal)
         undo.callback(pump.close)
         if terminal is not None and terminal.begins_joined:
             terminal.join()
@@ -87,7 +87,7 @@ class ContainerProcess:
     def __init__(  # noqa: PLR0913, PLR0917 - see `start`
         self,
         execution: Execution,
-        pump: Pump,
+        pump: StreamPump,
         terminal: ContainerTerminal | None,
         signaller: Signaller,
         kill_all: Callable[[], None],

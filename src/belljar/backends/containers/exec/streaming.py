@@ -26,7 +26,7 @@ _MOST_KEPT: Final = 8 << 20
 """Far beyond what an engine has in its buffers: only what an ended command has left behind writes more."""
 
 
-class Pump:
+class StreamPump:
     """Carries bytes from the caller to the command, and from the command to the caller."""
 
     def __init__(

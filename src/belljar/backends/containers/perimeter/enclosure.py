@@ -17,7 +17,7 @@ from typing import Any, Final
 from belljar.backends.containers.engine.client import Engine, EngineError
 from belljar.backends.containers.engine.rights import is_rootless
 from belljar.backends.containers.perimeter.bridges import Bridge
-from belljar.backends.containers.perimeter.listeners import ProofError, bind, ports, prove
+from belljar.backends.containers.perimeter.listeners import PerimeterError, bind, ports, prove
 from belljar.backends.containers.toolbox import Toolbox
 from belljar.backends.interface import MachineError, SpecError
 from belljar.gateway.listeners import Listeners
@@ -114,7 +114,7 @@ class Perimeter:
         around = perimeter.Around(perimeter.chain_of(container), site.bridge, site.gateway, self._mark())
         try:
             with _as_root():
-                perimeter.apply(perimeter.ruleset(around, site.address, perimeter.Doors(**ports(doors))))
+                perimeter.apply(perimeter.ruleset(around, site.address, perimeter.PerimeterPorts(**ports(doors))))
         except BaseException:
             doors.close()
             raise
@@ -136,7 +136,7 @@ class Perimeter:
                 asked = {"Cmd": toolbox.inside(toolbox.python, *words)}
                 made = self._engine.post(f"/containers/{name}/exec", asked)["Id"]
                 self._engine.post(f"/exec/{made}/start", {"Detach": True})
-        except ProofError as error:
+        except PerimeterError as error:
             raise MachineError(str(error)) from error
 
     def _sweep(self) -> None:

@@ -34,7 +34,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
 """
 
 
-class ProofError(BelljarError):
+class PerimeterError(BelljarError):
     """What a container sends does not come out at its doors."""
 
 
@@ -65,14 +65,14 @@ def ports(listeners: Listeners) -> dict[str, int]:
 
 @contextmanager
 def prove(site: Bridge, listeners: Listeners) -> Iterator[list[str]]:
-    """Have the words be run, with Python and in the container, and wait for what that sends. Raises ProofError."""
+    """Have the words be run, with Python and in the container, and wait for what that sends. Raises PerimeterError."""
     token = secrets.token_hex(16)
     yield ["-I", "-S", "-B", "-c", _PROBE, str(_ELSEWHERE.address), str(_ELSEWHERE.port), token]
     deadline = time.monotonic() + _SECONDS
     if not _comes_as_stream(site, listeners.tcp[0], token.encode(), deadline):
-        raise ProofError(_complaint(site, "a connection"))
+        raise PerimeterError(_complaint(site, "a connection"))
     if not _comes_as_datagram(site, listeners.dns_udp[0], token.encode(), deadline):
-        raise ProofError(_complaint(site, "a question to a name server"))
+        raise PerimeterError(_complaint(site, "a question to a name server"))
 
 
 def _bound(address: IPv4Address, kind: int) -> socket.socket:

@@ -23,7 +23,7 @@ import signal
 import socket
 from typing import Final, NoReturn
 
-from belljar.linux.jobs import STOPS, Job
+from belljar.linux.jobs import STOPS, SessionJob
 from belljar.linux.processes import get_signal_when_parent_dies, keep_memory_private
 
 FOREGROUND: Final = b"f"
@@ -41,7 +41,7 @@ def lead(group: int, terminal: int, command: socket.socket, channel: socket.sock
         command.recv(1)
         changed = _changes_of_children()
         canary = _start_canary(group)
-        job = Job(group, 0)
+        job = SessionJob(group, 0)
         if foreground:
             os.tcsetpgrp(0, group)
         command.send(b"\0")
@@ -82,7 +82,7 @@ def _start_canary(group: int) -> int:
     return canary
 
 
-def _obey(job: Job, canary: int, channel: socket.socket, changed: int, sandbox: int) -> None:
+def _obey(job: SessionJob, canary: int, channel: socket.socket, changed: int, sandbox: int) -> None:
     poll = select.poll()
     poll.register(sandbox, select.POLLIN)
     poll.register(changed, select.POLLIN)

@@ -16,7 +16,7 @@ from belljar.backends.local.child.stage import FILES, SPARE
 from belljar.backends.local.child.staging import Plan, check_proc
 from belljar.backends.local.identity import account_files, choose
 from belljar.backends.local.launching import Launched, LaunchError, bubblewrap_failed, launch
-from belljar.backends.local.limiting import LimitError, default_group, enforce
+from belljar.backends.local.limiting import UnlimitableError, default_group, enforce
 from belljar.backends.local.records import Record, Records
 from belljar.gateway.listeners import Listeners
 from belljar.linux.cgroups.freezing import make_freezable
@@ -49,7 +49,7 @@ def make(records: Records, sandbox: str, spec: SandboxSpec) -> Listeners:
     try:
         check_proc()
         return _Making(records, sandbox, spec, directory).make()
-    except (ViewError, LimitError) as error:
+    except (ViewError, UnlimitableError) as error:
         records.remove(sandbox)
         raise SpecError(str(error)) from error
     except (LaunchError, StagingError, OSError) as error:

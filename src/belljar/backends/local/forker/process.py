@@ -25,7 +25,7 @@ from typing import Final, NoReturn
 
 from belljar.backends.interface import MachineError
 from belljar.backends.local.forker import entering, files, making
-from belljar.backends.local.forker.protocol import Request, receive_request, reply, reply_error
+from belljar.backends.local.forker.protocol import ForkerRequest, receive_request, reply, reply_error
 from belljar.backends.local.records import Records
 from belljar.gateway.listeners import Listeners
 from belljar.linux.processes import inherit_orphans
@@ -72,7 +72,7 @@ class Forker:
                         return
                 elif key.fd == deaths:
                     os.read(deaths, 4096)
-                    self._bury()
+                    self._reap_children()
                 elif key.data in self._commands:
                     self._signal(key.data)
 
@@ -98,7 +98,7 @@ class Forker:
             os.close(descriptor)
         return True
 
-    def _handle(self, request: Request) -> NoReturn:
+    def _handle(self, request: ForkerRequest) -> NoReturn:
         """Do what was asked for, in a process of its own."""
         tasks: dict[str, Callable[..., None]] = {
             "create": self._create,
@@ -119,10 +119,10 @@ class Forker:
         finally:
             os._exit(0)
 
-    def _create(self, request: Request, sandbox: str, spec: SandboxSpec) -> None:
+    def _create(self, request: ForkerRequest, sandbox: str, spec: SandboxSpec) -> None:
         _reply_listeners(request, making.make(self._records, sandbox, spec))
 
-    def _adopt(self, request: Request, sandbox: str) -> None:
+    def _adopt(self, request: ForkerRequest, sandbox: str) -> None:
         entering.enter_network(self._records.read(sandbox))
         try:
             listeners = arm_here()
@@ -130,30 +130,30 @@ class Forker:
             raise MachineError(str(error)) from error
         _reply_listeners(request, listeners)
 
-    def _start(self, request: Request, sandbox: str, command: Command) -> None:
+    def _start(self, request: ForkerRequest, sandbox: str, command: Command) -> None:
         kept = [request.channel.fileno(), self._birth]
         child = entering.start(self._records.read(sandbox), command, request.descriptors, kept)
         reply(request.channel)
         os.write(self._birth, _BIRTH.pack(os.getpid(), child))
 
-    def _put_file(self, request: Request, sandbox: str, path: str, mode: int) -> None:
+    def _put_file(self, request: ForkerRequest, sandbox: str, path: str, mode: int) -> None:
         files.put(self._records.read(sandbox), path, mode, request.descriptors[0])
         reply(request.channel)
 
-    def _get_file(self, request: Request, sandbox: str, path: str, limit: int) -> None:
+    def _get_file(self, request: ForkerRequest, sandbox: str, path: str, limit: int) -> None:
         reply(request.channel, descriptors=[files.get(self._records.read(sandbox), path, limit)])
 
-    def _send_all(self, request: Request, sandbox: str, number: int) -> None:
+    def _send_all(self, request: ForkerRequest, sandbox: str, number: int) -> None:
         entering.send_all(self._records.read(sandbox), number)
         reply(request.channel)
 
-    def _look(self, request: Request, sandbox: str) -> None:
+    def _look(self, request: ForkerRequest, sandbox: str) -> None:
         entering.enter(self._records.read(sandbox))
         reply(request.channel, look_at_network())
 
     # In the forker itself.
 
-    def _bury(self) -> None:
+    def _reap_children(self) -> None:
         """Take note of processes that have ended, and of first processes of sandboxes, which are our children, too."""
         while True:
             try:
@@ -166,7 +166,7 @@ class Forker:
             if child in self._handling:
                 self._handling.pop(child).close()
             elif child in self._commands:
-                self._say_farewell(child, os.waitstatus_to_exitcode(status))
+                self._report_exit(child, os.waitstatus_to_exitcode(status))
 
     def _note_births(self) -> None:
         with suppress(BlockingIOError):
@@ -188,7 +188,7 @@ class Forker:
         else:  # nobody is interested any more
             self._selector.unregister(channel)
 
-    def _say_farewell(self, child: int, code: int) -> None:
+    def _report_exit(self, child: int, code: int) -> None:
         channel = self._commands.pop(child)
         with suppress(OSError):
             reply(channel, code if code >= 0 else 128 - code)
@@ -197,7 +197,7 @@ class Forker:
         channel.close()
 
 
-def _reply_listeners(request: Request, listeners: Listeners) -> None:
+def _reply_listeners(request: ForkerRequest, listeners: Listeners) -> None:
     counts = {door: len(group) for door, group in listeners.groups().items()}
     reply(request.channel, counts, [listener.fileno() for listener in listeners])
 

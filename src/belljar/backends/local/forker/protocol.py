@@ -25,7 +25,7 @@ _ERRORS: Final[dict[str, type[BelljarError]]] = {
 }
 
 
-class Request(NamedTuple):
+class ForkerRequest(NamedTuple):
     """Something that a process forked for it is to do."""
 
     task: str
@@ -55,7 +55,7 @@ def send_request(
     return ours
 
 
-def receive_request(control: socket.socket) -> Request | None:
+def receive_request(control: socket.socket) -> ForkerRequest | None:
     """Receive a request; None if there will be no more. Raises OSError if it came without its descriptors."""
     message, descriptors = receive_descriptors(control, 1)
     if not message:
@@ -68,7 +68,7 @@ def receive_request(control: socket.socket) -> Request | None:
     with os.fdopen(content, "rb") as file:
         file.seek(0)
         task, arguments = pickle.load(file)  # noqa: S301 - from the process that started us, over a socket of our own
-    return Request(task, arguments, socket.socket(fileno=channel), rest)
+    return ForkerRequest(task, arguments, socket.socket(fileno=channel), rest)
 
 
 def reply(channel: socket.socket, answer: Any = None, descriptors: Sequence[int] = ()) -> None:
