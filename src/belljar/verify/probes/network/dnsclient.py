@@ -17,7 +17,7 @@ RECORD_TYPES: Final = {"A": 1, "NS": 2, "CNAME": 5, "NULL": 10, "PTR": 12, "MX":
 _RCODES: Final = {0: "no error", 1: "FORMERR", 2: "SERVFAIL", 3: "NXDOMAIN", 4: "NOTIMP", 5: "REFUSED"}
 
 
-class DnsAnswer(NamedTuple):
+class HeardAnswer(NamedTuple):
     """What came of a question."""
 
     code: int
@@ -35,7 +35,7 @@ def question(name: str, kind: str, *, edns: bool = False) -> bytes:
     return head + labels + b"\0" + struct.pack("!2H", RECORD_TYPES[kind], 1) + option
 
 
-def look_up(server: str, message: bytes, *, tcp: bool = False, port: int = places.DNS) -> DnsAnswer:
+def look_up(server: str, message: bytes, *, tcp: bool = False, port: int = places.DNS) -> HeardAnswer:
     """Ask a server. Raises OSError."""
     if tcp:
         with dial(server, port) as sock:
@@ -51,10 +51,10 @@ def look_up(server: str, message: bytes, *, tcp: bool = False, port: int = place
     if len(answer) < 12:
         raise OSError("closed without a word")
     _, flags, _, records, _, _ = struct.unpack_from("!6H", answer)
-    return DnsAnswer(flags & 0xF, records)
+    return HeardAnswer(flags & 0xF, records)
 
 
-def unanswered(questions: Iterable[Callable[[], DnsAnswer]]) -> Finding:
+def unanswered(questions: Iterable[Callable[[], HeardAnswer]]) -> Finding:
     """Expect that nobody has a record for any of these questions."""
     outcomes = Counter[str]()
     for ask_it in questions:
