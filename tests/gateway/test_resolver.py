@@ -6,10 +6,10 @@ from ipaddress import ip_address
 import dns.rcode
 import pytest
 
-from belljar.gateway.dns.client import NoDnsAnswerError
 from belljar.gateway.io.loop import Cancelled
 from belljar.gateway.upstream import resolver as module
 from belljar.gateway.upstream.hostfiles import Server
+from belljar.gateway.upstream.nameserver import NoDnsAnswerError
 from belljar.gateway.upstream.resolver import MAX_ADDRESSES, NameNotFoundError, Resolved, Resolver, ResolverDownError
 from belljar.wire.dns.framing import frame
 from belljar.wire.dns.response import Resolution

@@ -9,8 +9,8 @@ from ipaddress import ip_address
 
 import pytest
 
+from belljar.gateway.io.origin import original_destination
 from belljar.gateway.listeners import Listeners
-from belljar.gateway.tcp.origin import original_destination
 from belljar.linux import loopback, programs, transparent
 from belljar.linux.descriptors import receive_sockets, send_sockets
 from belljar.linux.files.trusted import SYSTEM, Trust

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from belljar.gateway.tcp.origin import original_destination
+from belljar.gateway.io.origin import original_destination
 from belljar.linux.namespaces import NetworkNamespace
 from tests.stage import CHECKOUT
 from tests.universe import Contact, Seen, Universe, addresses

@@ -9,6 +9,7 @@ cut. What the kernel has in its buffers by then is still sent, until the flow is
 from collections.abc import Callable
 from functools import partial
 
+from belljar.gateway.accepting import accept_for_ever
 from belljar.gateway.dns.forwarding import forward
 from belljar.gateway.dns.service import DnsService, Forward
 from belljar.gateway.io.budget import Budget, Share
@@ -17,7 +18,6 @@ from belljar.gateway.listeners import Listeners
 from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.settings import DEFAULTS, Settings
 from belljar.gateway.tcp import proxies, transparent
-from belljar.gateway.tcp.accepting import accept_for_ever
 from belljar.gateway.udp.flow import Answers
 from belljar.gateway.udp.service import UdpService
 from belljar.gateway.upstream.dialing import Dialler

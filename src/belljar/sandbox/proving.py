@@ -13,8 +13,8 @@ from ipaddress import ip_address
 from typing import Final
 
 from belljar.errors import BelljarError
+from belljar.gateway.io.origin import Endpoint, original_destination
 from belljar.gateway.listeners import Listeners
-from belljar.gateway.tcp.origin import Endpoint, original_destination
 from belljar.linux.interfaces import others_up
 
 _ELSEWHERE: Final[dict[int, str]] = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}

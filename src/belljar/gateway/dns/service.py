@@ -16,13 +16,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from belljar.gateway.accepting import accept_for_ever
 from belljar.gateway.audit.events import Transport
 from belljar.gateway.dns.answering import Answering, type_name
 from belljar.gateway.dns.wildcards import WildcardBudget
 from belljar.gateway.io.loop import Loop, Task
 from belljar.gateway.io.streams import Stream
 from belljar.gateway.sandbox import SandboxState
-from belljar.gateway.tcp.accepting import accept_for_ever
 from belljar.wire.dns.answer import DnsAnswer, refusal_answer
 from belljar.wire.dns.framing import DnsFrames, frame
 from belljar.wire.dns.question import MAX_QUERY, Query, RefusedQuery, parse_query

@@ -157,3 +157,8 @@ async def connect(loop: Loop, address: Address, port: int) -> Stream:
         stream.close()
         raise OSError(status, os.strerror(status))
     return stream
+
+
+def describe(error: BaseException) -> str:
+    """Return what went wrong on the way to a destination, in words."""
+    return (isinstance(error, OSError) and error.strerror) or str(error) or "no answer in time"

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple, TypeAlias
 
 from belljar.gateway.io.loop import Loop
-from belljar.gateway.io.streams import Stream
+from belljar.gateway.io.streams import Stream, describe
 from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.tcp.firstbytes import FirstBytes, HttpClient, OtherClient, TlsClient, read_first_bytes
 from belljar.policy import Flow, Verdict
@@ -111,11 +111,6 @@ async def say_goodbye(loop: Loop, client: Stream, message: bytes) -> None:
         while unread > 0 and (data := await client.read()):
             unread -= len(data)
     client.close()
-
-
-def describe(error: BaseException) -> str:
-    """Return what went wrong on the way to a destination, in words."""
-    return (isinstance(error, OSError) and error.strerror) or str(error) or "no answer in time"
 
 
 def _http_problem(cause: Cause, generation: int) -> bytes:

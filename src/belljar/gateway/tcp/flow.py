@@ -20,10 +20,10 @@ from belljar.gateway.audit.events import Ending
 from belljar.gateway.flows import Carried, DeniedError, LiveFlow
 from belljar.gateway.io.loop import Cancelled, Task
 from belljar.gateway.io.relay import Relay
-from belljar.gateway.io.streams import Stream
+from belljar.gateway.io.streams import Stream, describe
 from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.tcp.claims import claimed_by, claimed_by_request, unreadable
-from belljar.gateway.tcp.denials import NOTHING_SAID, TRANSPARENT, Cause, Front, Unreachable, describe, turn_away
+from belljar.gateway.tcp.denials import NOTHING_SAID, TRANSPARENT, Cause, Front, Unreachable, turn_away
 from belljar.gateway.tcp.firstbytes import FirstBytes, FirstBytesReader, HttpClient, OtherClient, TlsClient
 from belljar.gateway.tcp.http import AnyHead, HttpRelay
 from belljar.gateway.tcp.retrying import read_second_hello, server_asks_for_retry

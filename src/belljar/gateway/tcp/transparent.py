@@ -6,13 +6,13 @@ policy does not grant it, the first bytes may name a granted domain, and then th
 the address.
 """
 
+from belljar.gateway.io.origin import is_to, original_destination
 from belljar.gateway.io.streams import Stream
 from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.tcp.claims import named_host
 from belljar.gateway.tcp.denials import deny, first_bytes_within
 from belljar.gateway.tcp.firstbytes import FirstBytes
 from belljar.gateway.tcp.flow import TcpFlow
-from belljar.gateway.tcp.origin import is_to, original_destination
 from belljar.policy import Flow, Reason, Verdict
 
 

@@ -16,8 +16,8 @@ from typing import Final
 
 from belljar.gateway.audit.events import Ending
 from belljar.gateway.flows import Carried, DeniedError, LiveFlow
+from belljar.gateway.io.origin import Endpoint
 from belljar.gateway.sandbox import SandboxState
-from belljar.gateway.tcp.origin import Endpoint
 from belljar.policy import Verdict
 from belljar.wire.packets import MAX_DATA, port_unreachable_packet, udp_packet
 

@@ -20,8 +20,8 @@ from ipaddress import ip_address
 from typing import Final
 
 from belljar.gateway.io.loop import Task
+from belljar.gateway.io.origin import Endpoint, own_address
 from belljar.gateway.sandbox import SandboxState
-from belljar.gateway.tcp.origin import Endpoint, own_address
 from belljar.gateway.udp.flow import MAX_DATAGRAM, Answers, UdpFlow
 from belljar.linux import transparent
 from belljar.policy import Protocol, Verdict

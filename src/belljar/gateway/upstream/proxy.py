@@ -25,9 +25,8 @@ from typing import Any
 
 from belljar.errors import BelljarError
 from belljar.gateway.io.loop import Loop
-from belljar.gateway.io.streams import Stream, connect
+from belljar.gateway.io.streams import Stream, connect, describe
 from belljar.gateway.settings import PROXY_RESOLVES, Settings
-from belljar.gateway.tcp.denials import describe
 from belljar.gateway.upstream.proxyurl import UpstreamProxy
 from belljar.gateway.upstream.racing import connect_any, first_of, in_turn
 from belljar.gateway.upstream.resolver import ResolutionError, Resolver

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from belljar.gateway.dns.client import NoDnsAnswerError, ask, ask_for_records
 from belljar.gateway.io.loop import Loop
 from belljar.gateway.io.sharing import Shared
 from belljar.gateway.upstream.hostfiles import Hosts, Server, WatchedFile, nameservers
+from belljar.gateway.upstream.nameserver import NoDnsAnswerError, ask, ask_for_records
 from belljar.names import Address
 from belljar.wire.dns.forwarded import Forwarded
 from belljar.wire.dns.response import Answer, NoSuchName, Resolution

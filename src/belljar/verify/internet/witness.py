@@ -12,7 +12,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import Final, NamedTuple
 
-from belljar.gateway.tcp.origin import original_destination, own_address
+from belljar.gateway.io.origin import original_destination, own_address
 from belljar.linux.namespaces import NetworkNamespace
 from belljar.linux.transparent import make_transparent
 from belljar.verify.internet.capture import Capture

@@ -15,8 +15,8 @@ from typing import Final
 
 from belljar.backends.containers.perimeter.bridges import Bridge
 from belljar.errors import BelljarError
+from belljar.gateway.io.origin import Endpoint, original_destination
 from belljar.gateway.listeners import Listeners
-from belljar.gateway.tcp.origin import Endpoint, original_destination
 
 _IP_FREEBIND: Final = 15
 _BACKLOG: Final = 4096
