@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from belljar.cli.run import run
+from belljar.client import model
 from belljar.client.options import ClaimOptions
 from belljar.control.http.schemas import COMPONENTS, CREATE
 from belljar.sandbox.spec import SandboxSpec
@@ -57,3 +58,32 @@ def test_by_api_and_client_and_it_is_told_again(name):
 
 def test_the_client_asks_for_what_the_api_knows():
     assert set(ClaimOptions.__annotations__) - {"idempotency_key"} == set(CREATE["properties"])
+
+
+NETWORK = COMPONENTS["Sandbox"]["properties"]["network"]["properties"]
+LAYER = COMPONENTS["Layers"]["properties"]["layers"]["items"]["properties"]
+FLIP = COMPONENTS["Preview"]["properties"]["changes"]["items"]["properties"]
+ANSWERS = {
+    model.SandboxState: COMPONENTS["Sandbox"]["properties"] | NETWORK,
+    model.ExecResult: COMPONENTS["ExecResult"]["properties"],
+    model.Layer: LAYER,
+    model.NetworkChange: COMPONENTS["Change"]["properties"],
+    model.NetworkPreview: COMPONENTS["Preview"]["properties"],
+    model.Flip: FLIP,
+    model.Grant: COMPONENTS["Grant"]["properties"],
+    model.Explanation: COMPONENTS["Explanation"]["properties"],
+    model.Flow: COMPONENTS["Flow"]["properties"],
+}
+RENAMED = {
+    "stdout_bytes": "stdout",
+    "stderr_bytes": "stderr",
+    "flips": "changes",
+    "before": "from",
+    "after": "to",
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_the_client_reads_what_the_api_answers(answer):
+    names = {RENAMED.get(field.name, field.name) for field in fields(answer)}
+    assert names <= set(ANSWERS[answer])
