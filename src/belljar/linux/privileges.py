@@ -48,6 +48,6 @@ def forbid_new_privileges() -> None:
 
 
 def install_filter(program: bytes) -> None:
-    """Put a system call filter in force, as `belljar.linux.seccomp` makes it."""
+    """Put a system call filter in force, as `seccomp.callfilter` makes it."""
     described = _Program(len(program) // _INSTRUCTION_BYTES, program)
     prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(described))

@@ -1,7 +1,7 @@
 """Following a server's response in HTTP/1, to know when it is complete and what may follow it.
 
-A head is read at once when it is complete (`httpresponsehead`), and only if it is of a reasonable size; there may be so
-many interim responses. The body is counted (`httpresponse`).
+A head is read at once when it is complete (`wire.http.responsehead`), and only if it is of a reasonable size; there may
+be so many interim responses. The body is counted (`wire.http.response`).
 """
 
 import re

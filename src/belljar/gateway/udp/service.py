@@ -3,7 +3,7 @@
 Theory of operation
 -------------------
 The kernel inside the sandbox diverts every datagram to our listener, with the destination it was sent to. The first
-one from a client to a destination is decided, by name if the address is a virtual one, and becomes a flow (`udpflow`);
+one from a client to a destination is decided, by name if the address is a virtual one, and becomes a flow (`flow`);
 those that follow belong to it. A change of policy cuts the flows that it denies, and what comes then is decided anew.
 
 Answers leave through a raw socket that was made in the sandbox's network, as whole packets from the address that was

@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 The engine has libseccomp compile the profile. It knows calls by name, and a name that the machine's libseccomp has not
 heard of is passed over without a word: 2.5.4 does not know `open_tree_attr`, and older ones do not know `fchmodat2`,
-which makes set-user-ID programs. So this filter lists what is allowed, other than that of `belljar.linux.seccomp`.
+which makes set-user-ID programs. So this filter lists what is allowed, other than that of `callfilter`.
 Whatever we have not heard of, or libseccomp has not, fails as if the kernel were older. To all other calls the two
 filters give the same answers, with one exception: families and protocols of sockets with anything in their upper half
 are refused here, since it takes many rules to leave it out, and every rule costs time at the start of a container.

@@ -6,10 +6,10 @@ the body) is refused, even where the RFC lets a recipient repair it, as with an 
 
 Theory of operation. ``RequestHeadParser`` looks at the bytes as they arrive, at each of them once:
 
-* the first word and the first line tell whether this is HTTP at all (``httpsyntax`` says how);
+* the first word and the first line tell whether this is HTTP at all (``syntax`` says how);
 * characters that no head may contain are refused where they stand;
-* the empty line ends the head. Then all of it is read: the lines (``httpsyntax``), the destination
-  (``httptarget``), the end of the request and what may follow it (``httpframing``).
+* the empty line ends the head. Then all of it is read: the lines (``syntax``), the destination
+  (``target``), the end of the request and what may follow it (``framing``).
 
 The answer depends on the bytes alone, not on how they were cut, and nothing behind the head is looked at. If the
 stream ends within the head, ``end()`` tells whether it may have been one.

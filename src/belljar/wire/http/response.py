@@ -2,7 +2,7 @@
 
 Who reads here wants to know when a server has answered, and decides nothing by it; so servers are forgiven what clients
 forgive them: extensions of chunks, trailers, ends of lines without CR. Small chunks are stepped over many at a time, as
-in `httpbody`.
+in `body`.
 """
 
 import re
