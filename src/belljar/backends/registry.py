@@ -8,7 +8,7 @@ found by its entry point in the group `belljar.backends`, which leads to an obje
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 
 from belljar.errors import BelljarError
 
@@ -51,6 +51,11 @@ class Plugin(Protocol):
 
     def findings(self, environment: Mapping[str, str]) -> "Iterator[MachineFinding]":
         """Look at what it needs of this machine."""
+
+
+@runtime_checkable
+class ForegroundRunner(Protocol):
+    """A backend that has a way of its own to run one command in the foreground."""
 
     def run(
         self,

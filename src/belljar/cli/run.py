@@ -246,6 +246,7 @@ class _Run:
 
     def _start(self, network: "NetworkAccess | None", told: bytes) -> int:
         """Run the command to its end on the backend that was asked for; return its exit code."""
+        from belljar.runtime.run_once import run_once  # noqa: PLC0415
         from belljar.sandbox.files.view import POLICY_FILE, check_workdir  # noqa: PLC0415
 
         if not self._options["no_workdir"]:
@@ -253,7 +254,8 @@ class _Run:
             _check_state(self._workdir, writable=True)
         for bind in self._binds:
             _check_state(bind.source, writable=bind.writable)
-        outcome = self._backend.run(
+        outcome = run_once(
+            self._backend,
             replace(self._spec, files={POLICY_FILE: told}),
             self._command,
             network,

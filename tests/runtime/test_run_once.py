@@ -1,0 +1,82 @@
+"""A command in the foreground, on a backend that has no way of its own for that."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from belljar.backends import registry
+from belljar.backends.attending import Outcome
+from belljar.runtime.run_once import run_once
+from belljar.sandbox.spec import Command, SandboxSpec
+from belljar.testing.memory import MemoryBackend, MemoryWorld
+
+
+class Elsewhere:
+    """A backend of another distribution."""
+
+    name = "elsewhere"
+    runs_images = False
+    trial = "nowhere:nothing"
+
+    def __init__(self) -> None:
+        self.world = MemoryWorld()
+        self.states: list[Path] = []
+
+    def open(self, state, environment):
+        self.states.append(state)
+        return MemoryBackend(self.world)
+
+    def findings(self, environment):
+        yield from ()
+
+
+class EntryPoint:
+    name = "elsewhere"
+
+    def load(self):
+        return BACKEND
+
+
+BACKEND = Elsewhere()
+
+
+@pytest.fixture
+def backend(monkeypatch):
+    monkeypatch.setattr(registry, "_entry_points", lambda: {"elsewhere": EntryPoint()})
+    return registry.find("elsewhere")
+
+
+def run(backend: Elsewhere, *arguments: str, **options: Any) -> Outcome:
+    return run_once(backend, SandboxSpec(environment={"ONE": "1"}), Command(arguments), None, **options)
+
+
+def test_it_is_known_by_its_entry_point(backend):
+    assert registry.names() == ["local", "docker", "podman", "elsewhere"]
+    assert backend is BACKEND
+    with pytest.raises(registry.UnknownBackendError, match='"other"; use local or docker or podman or elsewhere'):
+        registry.find("other")
+
+
+def test_a_command_runs_to_its_end_and_nothing_is_left(backend, capfd):
+    assert run(backend, "echo", "hello") == (0, False, False)
+    assert capfd.readouterr().out == "hello\n"
+    assert run(backend, "false").code == 1
+    assert backend.world.sandboxes == {}
+    assert not any(state.exists() for state in backend.states)
+
+
+def test_its_time_is_bounded(backend):
+    assert run(backend, "sleep", "1000", timeout=0.01) == (124, False, True)
+    assert backend.world.sandboxes == {}
+
+
+def test_signals_are_passed_on(backend):
+    def ask_to_end(process):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return backend.world.programs["sleep"](process)
+
+    backend.world.programs["ask"] = ask_to_end
+    assert run(backend, "ask", "1000").code == 128 + signal.SIGTERM
