@@ -12,9 +12,9 @@ from contextlib import closing
 from pathlib import Path
 from socket import socketpair
 
-from belljar.verify.probes import places
 from belljar.verify.internet.witness import SightingKind, Witness
 from belljar.verify.internet.world import World
+from belljar.verify.probes import places
 
 EXAMPLES = Path(__file__).parent
 COMMAND = [

@@ -11,7 +11,7 @@ import struct
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -381,6 +381,19 @@ class TestNeighbours:
             world.assert_untouched()
             assert "200 OK" in one.fetch()
             assert "200 OK" in two.fetch()
+
+    def test_one_that_makes_as_many_connections_as_it_can(self, world, shared, monkeypatch):
+        """The host remembers them all, in a table that all share."""
+        monkeypatch.setattr(perimeter, "MOST_CONNECTIONS", 20)
+        with world.box(BLOCK_ALL) as box, ExitStack() as stack:
+
+            def connect_often() -> None:
+                for _ in range(30):
+                    stack.enter_context(box.call(socket.create_connection, (addresses.PUBLIC, 443), 1.0))
+
+            with pytest.raises(TimeoutError):
+                connect_often()
+            assert "200 OK" in shared.fetch()
 
     def test_a_container_of_somebody_else(self, world, shared):
         default = "bridge" if world.engine.kind == "docker" else "podman"

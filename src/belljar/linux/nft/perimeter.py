@@ -31,6 +31,8 @@ from belljar.linux.programs import ProgramFailedError
 TABLE: Final = "belljar_perimeter"
 HTTP_PROXY_PORT: Final = 3128
 SOCKS_PORT: Final = 1080
+MOST_CONNECTIONS: Final = 32768
+"""That the host keeps in mind of a container, those that have just ended included: its table has room for so many."""
 
 _DIGITS: Final = 12
 _NO_TABLE: Final = "No such file or directory"
@@ -137,6 +139,7 @@ table inet {TABLE} {{
         meta l4proto tcp dnat ip to {gateway}:{doors.tcp}
     }}
     chain {chain}_IN {{
+        ct state new ct count over {MOST_CONNECTIONS} counter drop
         ct direction original ct status dnat ip daddr {gateway} goto {chain}_DOORS
         meta l4proto tcp counter reject with tcp reset
         counter reject with icmp port-unreachable
@@ -206,6 +209,7 @@ def ruleset(around: Around, address: IPv4Address, doors: PerimeterPorts) -> str:
         tcp_ports=", ".join(map(str, tcp_ports)),
         HTTP_PROXY_PORT=HTTP_PROXY_PORT,
         SOCKS_PORT=SOCKS_PORT,
+        MOST_CONNECTIONS=MOST_CONNECTIONS,
     )
 
 
