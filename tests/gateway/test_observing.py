@@ -217,6 +217,20 @@ def test_a_flood_of_denials_fills_no_disk_and_hides_nothing_else(watched):
     assert denied["event"] == "flow.denied"
 
 
+def test_a_flood_of_datagrams_does_not_hide_what_else_is_denied(watched):
+    watched.observer.flow_denied(DENIED)
+    for number in range(20_000):
+        address = ip_address(0xC6336400 + number % 256)
+        watched.observer.flow_denied(POLICY.decide(to_address(address, 1 + number, Protocol.UDP)))
+    watched.observer.flow_denied(DENIED_ADDRESS)
+    told = [record for record in watched.told() if record["event"] == "flow.denied"]
+    assert [record["protocol"] for record in told] == ["tcp", *["udp"] * 500, "tcp"]
+    newest, *_, oldest = watched.observer.denials()
+    assert (newest.destination, oldest.destination) == ("[2001:db8::1]:22", "evil.example:443")
+    assert watched.count("belljar_flows_total", protocol="udp", result="denied", reason="udp_blocked") == 20_000
+    assert watched.count("belljar_audit_lost_total", cause="flood") == 19_500
+
+
 def test_a_lasting_flood_is_told_of_now_and_then(watched):
     told = []
     for _ in range(300):  # tenths of a second

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
+import dns.message
+import dns.query
 import pytest
 
 from belljar.gateway.audit.log import AuditLog
@@ -513,6 +515,28 @@ def test_a_datagram_from_a_made_up_source_does_not_go_round_and_round(bench, uni
         assert echoes(sandbox, PUBLIC)
         assert len(jar.flows) == 1
     assert datagrams(universe) == {(PUBLIC, ECHO)}
+
+
+@pytest.mark.parametrize("text", [ALLOW_ALL, BLOCK_ALL], ids=["allow-all", "block-all"])
+@pytest.mark.parametrize("is_connected", [True, False], ids=["connected", "unconnected"])
+@pytest.mark.parametrize(
+    ("source", "server"), [(EVIL, PUBLIC), (EVIL, "127.0.0.1"), (EVIL_V6, PUBLIC_V6), (EVIL_V6, "::1")]
+)
+def test_nor_does_a_question_for_a_name(bench, universe, text, is_connected, source, server):
+    """Its answer would be a datagram of the gateway's own, to wherever the agent says."""
+    question = dns.message.make_query("plain.test", "A")
+    with bench.sandbox(text) as (sandbox, jar), ExitStack() as stack:
+        made = stack.enter_context(sandbox.make_socket(INET6 if ":" in source else INET, DATAGRAM))
+        made.setsockopt(socket.IPPROTO_IP, IP_FREEBIND, 1)
+        made.bind((source, ECHO))
+        if is_connected:
+            made.connect((server, 53))
+        with pytest.raises(PermissionError):
+            made.sendto(question.to_wire(), (server, 53))
+        assert sandbox.call(sealed.refused).udp == 1
+        assert sandbox.call(dns.query.udp, question, server, 10).answer
+        assert (jar.flows, reasons(jar)) == (set(), [])
+    assert datagrams(universe) == set()
 
 
 @pytest.mark.parametrize(("address", "source"), [("127.0.0.1", EVIL), ("127.0.0.1", ""), ("::1", EVIL_V6), ("::1", "")])

@@ -2,7 +2,8 @@
 
 Everything is counted, and everything is told but for two things that a sandbox could use to fill a disk: denials and
 refused messages beyond a generous rate are skipped, and of a limit that is hit again and again there is one line in
-ten seconds. Both lines say how many were left out.
+ten seconds. Both lines say how many were left out. Datagrams cost a sandbox next to nothing; so they have no more than
+a half of that rate, and cannot hide what else is denied.
 """
 
 import time
@@ -84,6 +85,7 @@ class Observer:
         self._clock = clock
         self._denials: deque[Denial] = deque(maxlen=KEPT_DENIALS)
         self._denial_lines = TokenBucket(_DENIALS_PER_SECOND, _DENIALS_AT_ONCE)
+        self._datagram_lines = TokenBucket(_DENIALS_PER_SECOND / 2, _DENIALS_AT_ONCE / 2)
         self._skip_lines = _once_in_a_while()
         self._skipped = 0
         self._limit_lines: defaultdict[Limit, TokenBucket] = defaultdict(_once_in_a_while)
@@ -143,8 +145,11 @@ class Observer:
         """A flow was denied."""
         flow, sentence = verdict.flow, verdict.sentence
         self._flows[str(flow.protocol), "denied", verdict.reason] += 1
-        self._keep(flow.protocol, verdict, sentence)
-        if self._may_tell_denial():
+        is_datagram = flow.protocol == "udp"
+        is_told = self._may_tell_denial(is_datagram=is_datagram)
+        if is_told or not is_datagram:
+            self._keep(flow.protocol, verdict, sentence)
+        if is_told:
             self._write(FlowDenied(*_destination(flow), flow.claimed, verdict.reason, verdict.rule, sentence))
 
     def flow_closed(self, flow: Flow, bytes_up: int, bytes_down: int, seconds: float, how: Ending) -> None:
@@ -214,9 +219,9 @@ class Observer:
         denial = Denial(self._clock(), protocol, str(verdict.flow), verdict.reason, verdict.rule, sentence)
         self._denials.append(denial)
 
-    def _may_tell_denial(self) -> bool:
+    def _may_tell_denial(self, *, is_datagram: bool = False) -> bool:
         now = self._clock()
-        if not self._denial_lines.admit(now):
+        if (is_datagram and not self._datagram_lines.admit(now)) or not self._denial_lines.admit(now):
             self._skipped += 1
             self._lost["flood",] += 1
             return False

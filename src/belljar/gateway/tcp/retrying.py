@@ -3,6 +3,7 @@
 Nothing that stands behind the first hello is passed on before the server has answered: it could be the second one.
 """
 
+import select
 from socket import MSG_PEEK
 
 from belljar.gateway.io.loop import Loop
@@ -14,17 +15,25 @@ from belljar.wire.tls.retryhello import ANSWER_BYTES, RetriedHelloParser, asks_f
 
 async def server_asks_for_retry(loop: Loop, upstream: Stream) -> bool:
     """Look at the server's answer to a hello, and leave it where it is. Raises OSError."""
-    before = -1
+    is_all = False
     while True:
         try:
-            seen = upstream.socket.recv(ANSWER_BYTES, MSG_PEEK)
-            answer = asks_for_retry(seen)
-            if answer is not NEED_MORE or len(seen) == before or not seen:  # the same once more is the end
+            answer = asks_for_retry(upstream.socket.recv(ANSWER_BYTES, MSG_PEEK))
+            if answer is not NEED_MORE or is_all:
                 return answer is True
-            before = len(seen)
+            is_all = _has_ended(upstream)
+            if is_all:  # what was sent before the end can be seen now
+                continue
         except BlockingIOError:
             pass
         await loop.readable(upstream.watch)
+
+
+def _has_ended(stream: Stream) -> bool:
+    """Tell whether nothing more will come. To be woken and find nothing new does not tell that."""
+    poll = select.poll()
+    poll.register(stream.descriptor, select.POLLRDHUP)
+    return bool(poll.poll(0))
 
 
 async def read_second_hello(client: Stream, behind: bytes) -> TlsClient:

@@ -8,8 +8,8 @@ and an agent's own servers work as ever. Of the rest
 - TCP (and MPTCP, which is TCP to the kernel's filters) is redirected to the gateway's transparent listeners, which
   ask conntrack for the original destination;
 - UDP is let through to the loopback interface, where `tproxy` hands it to the gateway's transparent listeners with its
-  destination intact. Only packets from an inside source go there, and others are refused: an answer of the gateway to a
-  source that the agent made up (IP_FREEBIND takes no privilege) would come back to it as a request;
+  destination intact. Only packets from an inside source go there, and others are refused, DNS included: an answer of
+  the gateway to a source that the agent made up (IP_FREEBIND takes no privilege) would come back to it as a request;
 - everything else (ICMP, SCTP, DCCP, UDP-Lite, raw) is refused.
 
 Refused means: the sender has EPERM at once, and an ICMP error as well. Nothing is dropped in silence, and the
@@ -56,6 +56,8 @@ table inet belljar {{
     }}
     chain seal {{
         type filter hook output priority 0; policy drop;
+        ip saddr != @inside4 udp dport {DNS_PORT} counter name udp_refused reject with icmpx port-unreachable
+        ip6 saddr != @inside6 udp dport {DNS_PORT} counter name udp_refused reject with icmpx port-unreachable
         ip daddr @inside4 accept
         ip6 daddr @inside6 accept
         ip saddr @inside4 meta l4proto udp accept
