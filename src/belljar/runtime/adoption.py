@@ -100,8 +100,9 @@ async def adopt(context: Context, sandbox: Sandbox, state: State) -> None:
     """Serve the doors of a sandbox that lives; it stays closed if that does not work. Raises StorageError."""
     try:
         await _open_doors(context, sandbox, _STATUS[state])
-    except BelljarError as error:
-        await _close_all(context, [sandbox], str(error))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the others are served all the same
+        why = str(error) if isinstance(error, BelljarError) else f"{type(error).__name__}: {error}"
+        await _close_all(context, [sandbox], why)
         return
     context.events.tell(sandbox.id, SandboxAdopted())
     await context.store.save(sandbox.to_row())

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from belljar.backends.containers.exec import files
 from belljar.backends.containers.exec.arguments import asking_about_keys, check, for_loader, launching, monitored
-from belljar.backends.containers.exec.files import OK
 from belljar.backends.containers.exec.firstprocess import Exhaustion
 from belljar.backends.containers.exec.memoryfiles import holding, room, written
 from belljar.backends.containers.exec.monitor import BACKGROUND, FOREGROUND
@@ -27,12 +27,12 @@ _SECONDS_TO_TELL: Final = 60.0
 _SECONDS_TO_SIGNAL: Final = 10.0
 """Until an engine that an agent may keep waiting is taken for one that sends no signal."""
 
-_MOST_TO_SAY: Final = FILE_LIMIT + len(OK) + 1
+_MOST_TO_SAY: Final = FILE_LIMIT + len(files.OK) + 1
 _MOST_TO_COMPLAIN: Final = 4096
 _FOR_COMMAND: Final = "kill -$2 -$1 2>/dev/null || kill -$2 $1"  # at first, it may not have a group yet
 _FOR_CHILD: Final = "read -r job _ </proc/$1/task/$1/children; kill -$2 -$job 2>/dev/null || kill -$2 $1"
 _CONTINUE: Final = "kill -$2 $1; kill -CONT $1"
-_FILES_PROGRAM: Final = f"{MODULES}/belljar/backends/containers/files.py"
+_FILES_PROGRAM: Final = f"{MODULES}/{files.__name__.replace('.', '/')}.py"
 
 
 class Inside:
