@@ -57,6 +57,7 @@ HOGS = {
     "questions": Hog("127.0.0.1", addresses.DNS, ANSWER),
     "connections": Hog("plain.test", addresses.SILENT),
     "datagrams": Hog("plain.test", addresses.DISCARD),
+    "denied datagrams": Hog(addresses.EVIL, addresses.HTTPS),
     "downloads": Hog(STREAM, ORIGIN_PORT, client_hello(STREAM).hex()),
 }
 

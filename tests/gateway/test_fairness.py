@@ -30,6 +30,7 @@ HOGS = {
     "connections": ("plain.test", addresses.SILENT, ""),
     "questions": ("127.0.0.1", addresses.DNS, "plain.test"),
     "datagrams": ("plain.test", addresses.DISCARD, ""),
+    "denied datagrams": (addresses.EVIL, addresses.HTTPS, ""),
     "downloads": ("plain.test", addresses.STREAM, b"go on\n".hex()),
 }
 

@@ -92,6 +92,7 @@ KINDS: dict[str, Callable[[tuple[str, int], str], None]] = {
     "connections": lambda address, _: send_once_on_many(address, b""),
     "questions": lambda address, host: ask_for_ever(address, itertools.repeat(host)),
     "datagrams": lambda address, _: send_datagrams_for_ever(address),
+    "denied datagrams": lambda address, _: send_datagrams_for_ever(address),
     "downloads": lambda address, host: download_for_ever(address, bytes.fromhex(host)),
 }
 
