@@ -75,7 +75,7 @@ SHOW_SYSTEM = f"""
 import sys
 from pathlib import Path
 sys.path.append({str(SOURCE)!r})
-from belljar.linux import mounts
+from belljar.linux.files import mounts
 tree, user = mounts.copy_of(Path("/usr")), int(sys.argv[1])
 if user:
     with mounts.user_namespace(mounts.Owners((0, user), (0, user))) as namespace:
