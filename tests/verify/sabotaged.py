@@ -135,7 +135,13 @@ def host_unknown_when_it_is_connected():
 
 
 def seal_open():
-    _change_seal({"policy drop": "policy accept", "reject with icmpx port-unreachable": "accept"} | _OTHERS_PASS)
+    _change_seal(
+        {
+            "policy drop": "policy accept",
+            "meta l4proto udp counter name udp_refused reject with icmpx port-unreachable": "accept",
+        }
+        | _OTHERS_PASS
+    )
 
 
 def seal_open_but_for_datagrams():
