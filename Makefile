@@ -1,5 +1,5 @@
 # The doors of the project. Each target sets up what it needs on a fresh Debian or Ubuntu machine first.
-.PHONY: help demo test test-long test-agents lint bench fuzz setup setup-tests setup-long clean
+.PHONY: help demo test test-long test-agents coverage lint bench fuzz setup setup-tests setup-long clean
 
 BIN := .venv/bin
 
@@ -8,6 +8,7 @@ help:
 	@echo "make test    set up, and run every check and every test that does not take long"
 	@echo "make test-long  install Docker, Podman and Chromium as well, and run the others"
 	@echo "make test-agents  install claude, codex and opencode from npm below .cache, and test them in sandboxes"
+	@echo "make coverage  run the tests of make test, and tell which lines no test has run"
 	@echo "make lint    ruff, mypy and import-linter only"
 	@echo "make bench   measure, and print tables (BENCH=--help lists the options)"
 	@echo "make fuzz    fuzz the parsers for SECONDS (default 600)"
@@ -38,6 +39,11 @@ test-agents: setup-tests .cache/agents/.ready
 	@npm install --no-fund --no-audit --cache .cache/npm --prefix .cache/agents \
 	    @anthropic-ai/claude-code @openai/codex opencode-ai
 	@touch $@
+
+coverage: setup-tests
+	@rm -rf .cache/coverage && mkdir -p .cache/coverage
+	@$(BIN)/coverage run -m pytest -q -n 3 --dist worksteal -m "not long"
+	@$(BIN)/coverage combine --quiet && $(BIN)/coverage report --skip-covered --sort=cover
 
 lint: setup-tests
 	@$(BIN)/python scripts/check.py

@@ -34,7 +34,7 @@ GONE = {
 }  # fmt: skip
 NEW = {
     "file_getattr", "file_setattr", "getxattrat", "listmount", "listxattrat", "lsm_get_self_attr", "lsm_list_modules",
-    "lsm_set_self_attr", "mseal", "removexattrat", "setxattrat", "statmount", "uprobe", "uretprobe",
+    "lsm_set_self_attr", "mseal", "removexattrat", "rseq_slice_yield", "setxattrat", "statmount", "uprobe", "uretprobe",
 }  # fmt: skip
 LOOKED_INTO = {
     "clone": (0,), "ioctl": (1,), "prlimit64": (1, 2), "setrlimit": (0,), "socket": (0, 1, 2), "socketpair": (0,),

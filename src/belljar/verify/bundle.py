@@ -13,7 +13,12 @@ from belljar.sandbox.spec import Bind
 OLDEST_PYTHON: Final = (3, 11)
 
 _PACKAGE: Final = "belljar.verify.probes"
-_MAIN: Final = f"from {_PACKAGE}.running import main\nmain()\n"
+_MAIN: Final = f"""\
+from {_PACKAGE}.descriptors import open_descriptors
+found = open_descriptors()
+from {_PACKAGE}.running import main
+main(found)
+"""
 
 
 def bundle() -> bytes:

@@ -13,8 +13,8 @@ from typing import Final
 
 REFUSED: Final = (
     # Mounts and namespaces: the walls of the sandbox.
-    "chroot", "fsconfig", "fsmount", "fsopen", "fspick", "mount", "mount_setattr", "move_mount", "open_tree",
-    "open_tree_attr", "pivot_root", "setns", "umount2",
+    "chroot", "fsconfig", "fsmount", "fsopen", "fspick", "listns", "mount", "mount_setattr", "move_mount",
+    "open_tree", "open_tree_attr", "pivot_root", "setns", "umount2",
     # Parts of the kernel that have been the way out before, and that no agent needs.
     "add_key", "bpf", "fanotify_init", "keyctl", "lookup_dcookie", "migrate_pages", "modify_ldt", "move_pages",
     "name_to_handle_at", "nfsservctl", "open_by_handle_at", "perf_event_open", "request_key", "sysfs", "uselib",

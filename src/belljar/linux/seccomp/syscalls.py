@@ -43,6 +43,7 @@ NUMBERS: Final = {
     "kexec_file_load": Numbers(320, 294),
     "kexec_load": Numbers(246, 104),
     "keyctl": Numbers(250, 219),
+    "listns": Numbers(470, 470),
     "lookup_dcookie": Numbers(212, 18),
     "migrate_pages": Numbers(256, 238),
     "mknod": Numbers(133, None),
