@@ -1,11 +1,10 @@
 """The policy of a run: a file's, with what the command line adds."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from belljar.cli.policyfiles import load_policy
 from belljar.discovery import discover
@@ -40,8 +39,7 @@ class OptionError(BelljarError):
     """An option has a value that cannot be used; the text says which, and what to write instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyOptions:
+class PolicyOptions(NamedTuple):
     """What the command line says about the network."""
 
     file: str | None = None
@@ -56,8 +54,7 @@ class PolicyOptions:
     host_port: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RunPolicy:
+class RunPolicy(NamedTuple):
     """A policy that holds on this machine, and what is odd about it."""
 
     compiled: CompiledPolicy
@@ -74,7 +71,7 @@ def policy_of(options: PolicyOptions, exposed: Sequence[Path]) -> RunPolicy:
     mode = options.mode or of_file.mode
     try:
         added = policy_from(Reading(_document(options, mode)))
-        together = _joined(replace(of_file, mode=mode), added.policy)
+        together = _joined(of_file._replace(mode=mode), added.policy)
         compiled = compile_policy(together, discover=partial(discover, exposed=exposed), host_addresses=own_addresses())
     except InvalidPolicyError as error:
         raise OptionError("\n".join(_as_option(problem) for problem in error.problems)) from None
@@ -111,12 +108,9 @@ def _ports(texts: tuple[str, ...]) -> list[int | str]:
 
 
 def _joined(policy: Policy, added: Policy) -> Policy:
-    lists: Mapping[str, Any] = {
-        field.name: getattr(policy.egress, field.name) + getattr(added.egress, field.name) for field in fields(Egress)
-    }
-    return replace(
-        policy,
-        egress=Egress(**lists),
+    lists: Iterator[Any] = (ours + more for ours, more in zip(policy.egress, added.egress, strict=True))
+    return policy._replace(
+        egress=Egress(*lists),
         rules=added.rules + policy.rules,
         presets=policy.presets + added.presets,
         host_ports=policy.host_ports + added.host_ports,

@@ -7,9 +7,8 @@ those who expected otherwise, behind a corporate proxy, why nothing can be reach
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from ipaddress import ip_network
-from typing import Final
+from typing import Final, NamedTuple
 
 from belljar.errors import BelljarError
 from belljar.gateway.upstream.hostfiles import Server, parse_server
@@ -34,8 +33,7 @@ class SettingError(BelljarError):
         super().__init__(f"{setting}: {problem}")
 
 
-@dataclass(frozen=True, slots=True)
-class Exceptions:
+class Exceptions(NamedTuple):
     """The destinations that are dialled directly although there is a proxy."""
 
     everything: bool = False
@@ -53,8 +51,7 @@ class Exceptions:
         return self.everything or any(address in network for network in self.ranges)
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """How a gateway reaches the network. By default: as its host does, without a proxy."""
 
     resolvers: tuple[Server, ...] = ()

@@ -11,9 +11,8 @@ the lowest order wins; if there is none, the mode decides.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from belljar.names import Address
 from belljar.policy import clauses
@@ -27,8 +26,7 @@ from belljar.policy.model import Action, Mode, Policy, Protocol
 from belljar.policy.presets import Discover, Expansion, expand, nothing_discovered
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledPolicy:
+class CompiledPolicy(NamedTuple):
     """A policy ready to be asked. Immutable; a change makes a new one with a higher generation."""
 
     policy: Policy

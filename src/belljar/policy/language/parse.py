@@ -7,9 +7,8 @@ InvalidPolicyError. There is no default that opens anything.
 import difflib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from belljar.policy.language.advice import advise
 from belljar.policy.language.entries import (
@@ -29,7 +28,7 @@ from belljar.policy.presets import PRESETS
 T = TypeVar("T")
 
 DOCUMENT_KEYS: Final = ("mode", "egress", "rules", "presets", "host_ports", "allow_private")
-EGRESS_KEYS: Final = tuple(Egress.__slots__)
+EGRESS_KEYS: Final = Egress._fields
 RULE_KEYS: Final = ("name", "action", "domains", "cidrs", "ports", "protocol")
 
 _ENTRY_READERS: Final[Mapping[str, Callable[[object], Any]]] = {
@@ -44,8 +43,7 @@ _MAX_SHOWN: Final = 300
 _MODES: Final = 'write "block-all" or "allow-all"'
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """A policy, what is odd about it, and where its parts stand in the text."""
 
     policy: Policy

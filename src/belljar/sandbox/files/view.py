@@ -2,9 +2,8 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from belljar.errors import BelljarError
 from belljar.sandbox.files import ownplaces, protected
@@ -67,8 +66,7 @@ class ViewError(BelljarError):
     """What was asked for cannot be shown inside."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """A file system, in the order in which it is put together."""
 
     links: Mapping[Path, str]
