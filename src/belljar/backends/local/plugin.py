@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from belljar.errors import BelljarError
@@ -54,6 +53,8 @@ LOCAL: Final = _Local()
 
 def _trial() -> str | None:
     """Make a sandbox; return why that did not work."""
+    from tempfile import TemporaryDirectory
+
     from belljar.gateway.settings import DEFAULTS
     from belljar.policy import Mode, Policy, compile_policy
     from belljar.sandbox.ledger import Ledger

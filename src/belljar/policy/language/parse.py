@@ -4,7 +4,6 @@ Nothing is guessed and nothing is dropped: a document either becomes a Policy th
 InvalidPolicyError. There is no default that opens anything.
 """
 
-import difflib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -267,7 +266,9 @@ def _quote(entry: object) -> str:
 
 
 def _did_you_mean(word: object, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(str(word).lower(), list(known), n=1)
+    from difflib import get_close_matches  # noqa: PLC0415 - for who has mistyped
+
+    close = get_close_matches(str(word).lower(), list(known), n=1)
     return f" (did you mean {close[0]}?)" if close else ""
 
 
