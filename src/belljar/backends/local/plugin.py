@@ -1,6 +1,6 @@
 """The local backend, as the registry knows it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -38,7 +38,7 @@ class _Local:
         self,
         spec: SandboxSpec,
         command: Command,
-        network: "NetworkAccess | None",
+        network: "Callable[[], NetworkAccess] | None",
         *,
         timeout: float | None,
         after_entrypoint: bool = False,  # noqa: ARG002 - there is no image
@@ -64,7 +64,7 @@ def _trial() -> str | None:
     with TemporaryDirectory(dir="/var/tmp") as directory:
         spec = SandboxSpec(workdir=Path(directory), environment={"PATH": "/usr/bin:/bin"})
         try:
-            code = LOCAL.run(spec, Command(("true",)), network, timeout=None).code
+            code = LOCAL.run(spec, Command(("true",)), lambda: network, timeout=None).code
         except (BelljarError, OSError) as error:
             return str(error)
     return None if code == 0 else f"its command ended with {code}"
