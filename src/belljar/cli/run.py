@@ -18,7 +18,7 @@ import click
 from belljar.backends import registry
 from belljar.cli.amounts import Bytes, Seconds
 from belljar.cli.backendname import BackendName
-from belljar.cli.runpolicy import PolicyOptions, policy_of
+from belljar.cli.runpolicy import PolicyOptions, RunPolicy, policy_of
 from belljar.errors import BelljarError, message
 from belljar.linux.files.links import links_on
 from belljar.policy import Mode
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from belljar.backends.attending import Outcome
     from belljar.cli.ending import Ending
     from belljar.gateway.settings import Settings
-    from belljar.policy import CompiledPolicy
     from belljar.sandbox.ledger import Ledger
     from belljar.sandbox.network import NetworkAccess
 
@@ -216,23 +215,24 @@ class _Run:
         policy = policy_of(self._policy_options(), self._exposed())
         for warning in policy.warnings:
             self._say(f"warning: {warning}")
-        if options["isolation"] == "perimeter" and policy.compiled.allows_udp:
-            self._say("warning: with --isolation perimeter there is no UDP but DNS, although the policy allows it")
         settings = read_settings(os.environ, resolver=options["resolver"])
         if unused := unused_proxy(os.environ, settings):
             self._say(f"warning: {unused}")
         audit = self._open_audit(options["audit"]) if options["audit"] else None
-        return self._start(lambda: self._network(policy.compiled, settings, audit), notice(policy.compiled))
+        return self._start(lambda: self._network(policy, settings, audit), notice(policy.flat()))
 
-    def _network(self, policy: "CompiledPolicy", settings: "Settings", audit: int | None) -> "NetworkAccess":
+    def _network(self, policy: RunPolicy, settings: "Settings", audit: int | None) -> "NetworkAccess":
         """Return what the command can reach; note in a ledger what it does with that."""
         from belljar.gateway.audit.log import AuditLog  # noqa: PLC0415 - see above
         from belljar.sandbox.ledger import Ledger  # noqa: PLC0415
         from belljar.sandbox.network import NetworkAccess  # noqa: PLC0415
 
+        compiled = policy.compile()
+        if self._options["isolation"] == "perimeter" and compiled.allows_udp:
+            self._say("warning: with --isolation perimeter there is no UDP but DNS, although the policy allows it")
         ledger = Ledger(AuditLog(audit) if audit is not None else None)
         self._ending = self._ending_with(ledger)
-        return NetworkAccess(policy, settings, ledger)
+        return NetworkAccess(compiled, settings, ledger)
 
     def _ending_with(self, ledger: "Ledger | None") -> "Ending":
         from belljar.cli.ending import Ending  # noqa: PLC0415 - see above

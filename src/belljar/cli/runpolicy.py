@@ -10,9 +10,12 @@ from belljar.cli.policyfiles import load_policy
 from belljar.discovery import discover
 from belljar.errors import BelljarError
 from belljar.linux.hostaddresses import own_addresses
-from belljar.policy import CompiledPolicy, InvalidPolicyError, Mode, Policy, Problem, compile_policy, policy_from
+from belljar.policy import CompiledPolicy, InvalidPolicyError, Mode, Policy, Problem, policy_from
+from belljar.policy.compiled import compile_document
 from belljar.policy.language.reading import Reading
+from belljar.policy.language.render import flatten, to_data
 from belljar.policy.model import Egress
+from belljar.policy.presets import Expansion, expand
 
 _OPTIONS: Final = {
     "egress.allowed_domains": "--allow",
@@ -55,10 +58,21 @@ class PolicyOptions(NamedTuple):
 
 
 class RunPolicy(NamedTuple):
-    """A policy that holds on this machine, and what is odd about it."""
+    """A policy, what its presets mean on this machine, and what is odd about it."""
 
-    compiled: CompiledPolicy
+    policy: Policy
+    expansion: Expansion
     warnings: tuple[str, ...]
+
+    def flat(self) -> Policy:
+        """Return it without presets."""
+        return flatten(self.policy, self.expansion)
+
+    def compile(self) -> CompiledPolicy:
+        """Return what answers questions."""
+        return compile_document(
+            to_data(self.policy), self.policy, self.expansion, generation=1, host_addresses=own_addresses()
+        )
 
 
 def policy_of(options: PolicyOptions, exposed: Sequence[Path]) -> RunPolicy:
@@ -72,11 +86,11 @@ def policy_of(options: PolicyOptions, exposed: Sequence[Path]) -> RunPolicy:
     try:
         added = policy_from(Reading(_document(options, mode)))
         together = _joined(of_file._replace(mode=mode), added.policy)
-        compiled = compile_policy(together, discover=partial(discover, exposed=exposed), host_addresses=own_addresses())
+        expansion = expand(together.presets, partial(discover, exposed=exposed))
     except InvalidPolicyError as error:
         raise OptionError("\n".join(_as_option(problem) for problem in error.problems)) from None
-    of_options = (_as_option(problem) for problem in (*added.warnings, *compiled.expansion.warnings))
-    return RunPolicy(compiled, (*(loaded.warnings() if loaded is not None else ()), *of_options))
+    of_options = (_as_option(problem) for problem in (*added.warnings, *expansion.warnings))
+    return RunPolicy(together, expansion, (*(loaded.warnings() if loaded is not None else ()), *of_options))
 
 
 def _document(options: PolicyOptions, mode: Mode) -> dict[str, Any]:

@@ -8,7 +8,6 @@ everywhere (`everywhere`, for entries that name ports or a protocol only). Of th
 the lowest order wins; if there is none, the mode decides.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from itertools import chain
@@ -139,4 +138,6 @@ def _digest(document: Mapping[str, Any], expansion: Expansion) -> str:
         **document,
         "presets": [[str(entry.pattern) for entry in entries] for entries in expansion.entries],
     }
+    import hashlib  # noqa: PLC0415 - OpenSSL, which takes its time to load
+
     return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
