@@ -30,7 +30,6 @@ WAYS: dict[str, tuple[str, list[str], int]] = {
     "a bubblewrap that fails": (FAILING.format("bwrap"), TRUE, 125),
     "no packet filter": (MISSING.format("nft"), TRUE, 125),
     "a packet filter that fails": (FAILING.format("nft"), TRUE, 125),
-    "no ip": (MISSING.format("ip"), TRUE, 125),
     "no shell": (MISSING.format("sh"), TRUE, 125),
     "no such command": (":", ["run", "--", "no-such-command"], 127),
     "no user namespaces": ("echo 0 > /proc/sys/user/max_user_namespaces", TRUE, 125),

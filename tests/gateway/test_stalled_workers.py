@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -205,7 +204,7 @@ def test_a_policy_that_is_not_replaced_in_time_ends_by_itself(universe, workers)
 
 def test_a_policy_that_no_worker_survives_closes_its_own_sandbox_and_no_other(universe, tmp_path):
     bug: Any = ("no address",)
-    poison = replace(resolved(PLAIN, generation=2), host_addresses=bug)
+    poison = resolved(PLAIN, generation=2)._replace(host_addresses=bug)
     log = open_log(str(tmp_path / "audit.log"))
     with (
         start(universe, 1, audit=log) as workers,

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from threading import Event
@@ -225,7 +225,7 @@ def test_a_policy_is_acknowledged_with_its_generation_and_outlives_the_worker(un
 def test_a_policy_that_cannot_be_enforced_changes_nothing_and_says_why(universe):
     denying = resolved("mode: allow-all\negress: {denied_cidrs: [203.0.113.0/24]}", generation=2)
     proxy = UpstreamProxy(ip_address(addresses.OTHER_PUBLIC), 3128, None)
-    trusting = replace(SETTINGS, proxy=proxy, exceptions=Exceptions(domains=("plain.test",)), proxy_resolves=True)
+    trusting = SETTINGS._replace(proxy=proxy, exceptions=Exceptions(domains=("plain.test",)), proxy_resolves=True)
     with start(universe, settings=trusting) as workers:
         with served(universe, workers, "a", PLAIN) as a:
             with pytest.raises(RefusedError, match="denies ranges of addresses"):

@@ -7,7 +7,6 @@ in the document that decided.
 import re
 import textwrap
 from collections.abc import Iterator
-from dataclasses import FrozenInstanceError
 from ipaddress import ip_address
 
 import pytest
@@ -743,9 +742,9 @@ def test_no_port_is_a_way_around_a_denial(port):
 def test_a_compiled_policy_cannot_be_changed():
     policy = compiled("mode: block-all")
     assert policy.generation == 1
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         policy.mode = Mode.ALLOW_ALL  # type: ignore[misc]  # that is what is tested
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         policy.policy.allow_private = True  # type: ignore[misc]  # that is what is tested
 
 

@@ -321,9 +321,9 @@ def test_long_entries_are_cut_in_messages(size):
 
 
 def test_every_key_of_the_model_can_be_written():
-    assert set(DOCUMENT_KEYS) == set(Policy.__slots__)
-    assert set(EGRESS_KEYS) == set(Egress.__slots__)
-    assert set(RULE_KEYS) == set(Rule.__slots__)
+    assert set(DOCUMENT_KEYS) == set(Policy._fields)
+    assert set(EGRESS_KEYS) == set(Egress._fields)
+    assert set(RULE_KEYS) == set(Rule._fields)
 
 
 # Every way to break a document leads to InvalidPolicyError.

@@ -1,6 +1,5 @@
 """What holds for every policy and every flow."""
 
-from dataclasses import replace
 from ipaddress import IPv4Address
 from random import Random
 
@@ -58,7 +57,7 @@ def with_egress(policy: Policy, addition: tuple[str, object], at: int) -> Policy
     key, entry = addition
     entries = list(getattr(policy.egress, key))
     entries.insert(at, entry)
-    return replace(policy, egress=replace(policy.egress, **{key: tuple(entries)}))
+    return policy._replace(egress=policy.egress._replace(**{key: tuple(entries)}))
 
 
 def some_flows(random: Random, size: int) -> list[Flow]:
@@ -127,8 +126,8 @@ def test_without_a_policy_nothing_is_allowed(flow):
 def test_without_grants_nothing_is_allowed(policy, flow):
     """Whatever else a block-all policy holds: denials, ports, private addresses."""
     denials = tuple(rule for rule in policy.rules if rule.action is Action.DENY)
-    egress = replace(policy.egress, allowed_domains=(), allowed_cidrs=())
-    bare = replace(policy, mode=Mode.BLOCK_ALL, egress=egress, rules=denials, presets=(), host_ports=())
+    egress = policy.egress._replace(allowed_domains=(), allowed_cidrs=())
+    bare = policy._replace(mode=Mode.BLOCK_ALL, egress=egress, rules=denials, presets=(), host_ports=())
     assert not verdict(bare, flow).allowed
 
 
@@ -150,7 +149,7 @@ def test_no_policy_opens_what_is_never_open(policy, flow, host):
 @unhurried
 @given(policies(), flows())
 def test_no_udp_leaves_in_block_all(policy, flow):
-    policy = replace(policy, mode=Mode.BLOCK_ALL)
+    policy = policy._replace(mode=Mode.BLOCK_ALL)
     assert not verdict(policy, flow._replace(protocol=Protocol.UDP)).allowed
 
 
@@ -195,9 +194,9 @@ def test_a_denial_more_never_allows(policy, denial, flow, at):
 @given(policies(), preset_uses(), port_ranges(host=True), flows())
 def test_presets_host_ports_and_allow_private_never_deny(policy, preset, ports, flow):
     if verdict(policy, flow).allowed:
-        assert verdict(replace(policy, presets=(*policy.presets, preset)), flow).allowed
-        assert verdict(replace(policy, host_ports=(*policy.host_ports, ports)), flow).allowed
-        assert verdict(replace(policy, allow_private=True), flow).allowed
+        assert verdict(policy._replace(presets=(*policy.presets, preset)), flow).allowed
+        assert verdict(policy._replace(host_ports=(*policy.host_ports, ports)), flow).allowed
+        assert verdict(policy._replace(allow_private=True), flow).allowed
 
 
 @often
@@ -206,18 +205,18 @@ def test_rules_first_and_last(policy, rule, flow):
     """A rule in front that denies never allows; one behind the others that allows never denies."""
     allowed = verdict(policy, flow).allowed
     if rule.action is Action.DENY and not allowed:
-        assert not verdict(replace(policy, rules=(rule, *policy.rules)), flow).allowed
+        assert not verdict(policy._replace(rules=(rule, *policy.rules)), flow).allowed
     if rule.action is Action.ALLOW and allowed:
-        assert verdict(replace(policy, rules=(*policy.rules, rule)), flow).allowed
+        assert verdict(policy._replace(rules=(*policy.rules, rule)), flow).allowed
 
 
 @unhurried
 @given(policies(), flows(), st.randoms(use_true_random=False))
 def test_the_order_of_a_list_does_not_matter(policy, flow, random):
     shuffled = {
-        key: random.sample(getattr(policy.egress, key), len(getattr(policy.egress, key))) for key in Egress.__slots__
+        key: random.sample(getattr(policy.egress, key), len(getattr(policy.egress, key))) for key in Egress._fields
     }
-    mixed = replace(policy, egress=Egress(**{key: tuple(entries) for key, entries in shuffled.items()}))
+    mixed = policy._replace(egress=Egress(**{key: tuple(entries) for key, entries in shuffled.items()}))
     assert verdict(mixed, flow).action == verdict(policy, flow).action
 
 
@@ -268,14 +267,14 @@ def test_without_ports_in_the_policy_a_name_is_answered_only_if_it_can_be_reache
     def plain(entries: tuple[DomainPattern, ...]) -> tuple[DomainPattern, ...]:
         return tuple(entry._replace(port=None) for entry in entries)
 
-    egress = replace(policy.egress, allowed_ports=(), denied_ports=())
-    egress = replace(egress, allowed_domains=plain(egress.allowed_domains), denied_domains=plain(egress.denied_domains))
+    egress = policy.egress._replace(allowed_ports=(), denied_ports=())
+    egress = egress._replace(allowed_domains=plain(egress.allowed_domains), denied_domains=plain(egress.denied_domains))
     listed = tuple(
-        replace(rule, ports=(), protocol=None, domains=plain(rule.domains))
+        rule._replace(ports=(), protocol=None, domains=plain(rule.domains))
         for rule in policy.rules
         if rule.domains or rule.cidrs
     )
-    compiled = compile_policy(replace(policy, egress=egress, rules=listed, host_ports=()))
+    compiled = compile_policy(policy._replace(egress=egress, rules=listed, host_ports=()))
     reachable = any(compiled.decide(to_name(name, port)).allowed for port in (80, 443))
     assert compiled.decide(question(name)).allowed is reachable
 

@@ -5,7 +5,7 @@ module; it is imported when it is asked for, and so are its parts when they are 
 found by its entry point in the group `belljar.backends`, which leads to an object like those below.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
@@ -61,14 +61,15 @@ class ForegroundRunner(Protocol):
         self,
         spec: "SandboxSpec",
         command: "Command",
-        network: "NetworkAccess | None",
+        network: "Callable[[], NetworkAccess] | None",
         *,
         timeout: float | None,
         after_entrypoint: bool,
     ) -> "Outcome":
         """Run a command in the foreground, to its end. Without `network` it has the one that the backend gives.
 
-        `after_entrypoint` tells whether an image's entry point runs it. Raises BelljarError, OSError.
+        What it is to have is asked of `network` while the sandbox is being made, or before. `after_entrypoint` tells
+        whether an image's entry point runs it. Raises BelljarError, OSError.
         """
 
 

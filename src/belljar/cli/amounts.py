@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import click
 
-_BYTES: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_BYTES: Final = r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?"
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _LEAST_BYTES: Final = 4 << 20
-_SECONDS: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)", re.IGNORECASE)
+_SECONDS: Final = r"(\d+(?:\.\d+)?)\s*([smhd]?)"
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -18,7 +18,7 @@ class Bytes(click.ParamType[int]):
     name = "bytes"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        match = _BYTES.fullmatch(str(value).strip())
+        match = re.fullmatch(_BYTES, str(value).strip(), re.IGNORECASE)
         if match is None:
             self.fail(f'"{value}" is no amount of memory; write a number with a unit, such as 512m or 8g', param, ctx)
         amount = int(float(match[1]) * 1024 ** _POWERS[match[2].lower()])
@@ -33,7 +33,7 @@ class Seconds(click.ParamType[float]):
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        match = _SECONDS.fullmatch(str(value).strip())
+        match = re.fullmatch(_SECONDS, str(value).strip(), re.IGNORECASE)
         seconds = float(match[1]) * _UNITS[match[2].lower()] if match else 0.0
         if not seconds:
             self.fail(

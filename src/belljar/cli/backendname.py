@@ -1,9 +1,13 @@
 """The name of a backend, as an argument. It is looked up when it is used, not to print help."""
 
+from typing import TYPE_CHECKING
+
 import click
-from click.shell_completion import CompletionItem
 
 from belljar.backends import registry
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class BackendName(click.ParamType[str]):
@@ -22,6 +26,8 @@ class BackendName(click.ParamType[str]):
         except registry.UnknownBackendError as error:
             self.fail(str(error), param, ctx)
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG002
         """Complete it."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - for shells that ask
+
         return [CompletionItem(name) for name in registry.names() if name.startswith(incomplete)]

@@ -2,9 +2,9 @@
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -32,8 +32,7 @@ class InvalidFileError(BelljarError):
     """A policy file that is refused; the text lists every problem with its place."""
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyFile:
+class PolicyFile(NamedTuple):
     """A policy file that holds: what it says, and what that means on this machine."""
 
     name: str

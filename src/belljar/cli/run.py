@@ -1,15 +1,14 @@
 """`belljar run` and `belljar shell`: a command in a sandbox.
 
 What is needed once the command has ended is imported before it starts: it may have been able to write to our modules.
+But not before the sandbox is being made, which takes as long: then nobody waits for it.
 """
 
-import json
 import os
 import shlex
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,21 +16,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from belljar.backends import registry
-from belljar.cli import summary
 from belljar.cli.amounts import Bytes, Seconds
 from belljar.cli.backendname import BackendName
-from belljar.cli.learning import learned
-from belljar.cli.runpolicy import PolicyOptions, policy_of
+from belljar.cli.runpolicy import PolicyOptions, RunPolicy, policy_of
 from belljar.errors import BelljarError, message
 from belljar.linux.files.links import links_on
 from belljar.policy import Mode
-from belljar.sandbox.files.changes import Changes, changed_places, runnable_changes
 from belljar.sandbox.files.homes import home_inside
 from belljar.sandbox.spec import Bind, Command, Isolation, ResourceLimits, SandboxSpec
 from belljar.statedir import known_states
 
 if TYPE_CHECKING:
     from belljar.backends.attending import Outcome
+    from belljar.cli.ending import Ending
+    from belljar.gateway.settings import Settings
+    from belljar.sandbox.ledger import Ledger
     from belljar.sandbox.network import NetworkAccess
 
 EXIT_FAILED = 125
@@ -204,34 +203,41 @@ class _Run:
         )
 
     def run(self) -> int:
-        from belljar.gateway.audit.log import AuditLog  # noqa: PLC0415 - `--help` needs none of it
-        from belljar.gateway.settings import read_settings, unused_proxy  # noqa: PLC0415
-        from belljar.sandbox.ledger import Ledger  # noqa: PLC0415
-        from belljar.sandbox.network import NetworkAccess  # noqa: PLC0415
+        from belljar.gateway.settings import read_settings, unused_proxy  # noqa: PLC0415 - `--help` needs none of it
         from belljar.sandbox.notice import notice  # noqa: PLC0415
 
         options = self._options
         if options["no_network_isolation"]:
             whose = f"the network that {options['backend']} gives:" if self._backend.runs_images else "this machine's"
             self._say(f"the command has {whose} whole network (--no-network-isolation)")
-            code = self._start(None, notice(None))
-            with suppress(BrokenPipeError):
-                self._warn_of_changed_places()
-            return code
+            self._ending = self._ending_with(None)
+            return self._start(None, notice(None))
         policy = policy_of(self._policy_options(), self._exposed())
         for warning in policy.warnings:
             self._say(f"warning: {warning}")
-        if options["isolation"] == "perimeter" and policy.compiled.allows_udp:
-            self._say("warning: with --isolation perimeter there is no UDP but DNS, although the policy allows it")
         settings = read_settings(os.environ, resolver=options["resolver"])
         if unused := unused_proxy(os.environ, settings):
             self._say(f"warning: {unused}")
-        ledger = Ledger(AuditLog(self._open_audit(options["audit"])) if options["audit"] else None)
-        code = self._start(NetworkAccess(policy.compiled, settings, ledger), notice(policy.compiled))
-        with suppress(BrokenPipeError):  # nobody reads standard error any more; the command has run all the same
-            self._warn_of_changed_places()
-            self._sum_up(ledger, code)
-        return code
+        audit = self._open_audit(options["audit"]) if options["audit"] else None
+        return self._start(lambda: self._network(policy, settings, audit), notice(policy.flat()))
+
+    def _network(self, policy: RunPolicy, settings: "Settings", audit: int | None) -> "NetworkAccess":
+        """Return what the command can reach; note in a ledger what it does with that."""
+        from belljar.gateway.audit.log import AuditLog  # noqa: PLC0415 - see above
+        from belljar.sandbox.ledger import Ledger  # noqa: PLC0415
+        from belljar.sandbox.network import NetworkAccess  # noqa: PLC0415
+
+        compiled = policy.compile()
+        if self._options["isolation"] == "perimeter" and compiled.allows_udp:
+            self._say("warning: with --isolation perimeter there is no UDP but DNS, although the policy allows it")
+        ledger = Ledger(AuditLog(audit) if audit is not None else None)
+        self._ending = self._ending_with(ledger)
+        return NetworkAccess(compiled, settings, ledger)
+
+    def _ending_with(self, ledger: "Ledger | None") -> "Ending":
+        from belljar.cli.ending import Ending  # noqa: PLC0415 - see above
+
+        return Ending(self._options, self._workdir, self._started_ns, ledger)
 
     def _open_audit(self, path: str) -> int:
         from belljar.gateway.audit.log import open_log  # noqa: PLC0415
@@ -244,7 +250,7 @@ class _Run:
                 " that is there, and yours to write to"
             ) from None
 
-    def _start(self, network: "NetworkAccess | None", told: bytes) -> int:
+    def _start(self, network: "Callable[[], NetworkAccess] | None", told: bytes) -> int:
         """Run the command to its end on the backend that was asked for; return its exit code."""
         from belljar.runtime.run_once import run_once  # noqa: PLC0415
         from belljar.sandbox.files.view import POLICY_FILE, check_workdir  # noqa: PLC0415
@@ -262,14 +268,15 @@ class _Run:
             timeout=self._options["timeout"],
             after_entrypoint=self._after_entrypoint,
         )
-        return self._ended(outcome)
+        self._say_how_it_ended(outcome)
+        self._ending.tell(outcome.code)
+        return outcome.code
 
-    def _ended(self, outcome: "Outcome") -> int:
+    def _say_how_it_ended(self, outcome: "Outcome") -> None:
         if outcome.out_of_memory:
             self._say("the sandbox ran out of memory, and something in it was killed; --mem-limit gives it more")
         if outcome.timed_out:
             self._say(f"everything was ended after {self._options['timeout']:g} seconds; --timeout gives it more")
-        return outcome.code
 
     def _check_backend(self) -> None:
         """Refuse options that a backend would have to ignore."""
@@ -341,22 +348,6 @@ class _Run:
                 )
             binds.append(Bind(path.resolve(), Path(target) if target else path, writable=writable))
         return binds
-
-    def _sum_up(self, ledger: Any, code: int) -> None:
-        if self._options["as_json"]:
-            told = summary.as_object(ledger, self._changes(), code)
-            click.echo(json.dumps(told | ({"learned": learned(ledger)} if self._options["learn"] else {})), err=True)
-        elif self._options["learn"]:
-            click.echo(learned(ledger), err=True, nl=False)
-        elif self._options["summary"] or (sys.stderr.isatty() and not self._quiet):
-            click.echo(summary.as_text(ledger, self._changes()), err=True, nl=False)
-
-    def _changes(self) -> Changes:
-        return runnable_changes(self._workdir, self._started_ns)
-
-    def _warn_of_changed_places(self) -> None:
-        if places := changed_places(self._workdir, self._started_ns, self._spec.allow_write):
-            self._say(f"warning: new or changed, and your own tools run code from there: {', '.join(places)}")
 
     def _say(self, message: str) -> None:
         if not self._quiet:

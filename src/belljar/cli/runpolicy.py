@@ -1,19 +1,21 @@
 """The policy of a run: a file's, with what the command line adds."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from belljar.cli.policyfiles import load_policy
 from belljar.discovery import discover
 from belljar.errors import BelljarError
 from belljar.linux.hostaddresses import own_addresses
-from belljar.policy import CompiledPolicy, InvalidPolicyError, Mode, Policy, Problem, compile_policy, policy_from
+from belljar.policy import CompiledPolicy, InvalidPolicyError, Mode, Policy, Problem, policy_from
+from belljar.policy.compiled import compile_document
 from belljar.policy.language.reading import Reading
+from belljar.policy.language.render import flatten, to_data
 from belljar.policy.model import Egress
+from belljar.policy.presets import Expansion, expand
 
 _OPTIONS: Final = {
     "egress.allowed_domains": "--allow",
@@ -40,8 +42,7 @@ class OptionError(BelljarError):
     """An option has a value that cannot be used; the text says which, and what to write instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyOptions:
+class PolicyOptions(NamedTuple):
     """What the command line says about the network."""
 
     file: str | None = None
@@ -56,12 +57,22 @@ class PolicyOptions:
     host_port: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RunPolicy:
-    """A policy that holds on this machine, and what is odd about it."""
+class RunPolicy(NamedTuple):
+    """A policy, what its presets mean on this machine, and what is odd about it."""
 
-    compiled: CompiledPolicy
+    policy: Policy
+    expansion: Expansion
     warnings: tuple[str, ...]
+
+    def flat(self) -> Policy:
+        """Return it without presets."""
+        return flatten(self.policy, self.expansion)
+
+    def compile(self) -> CompiledPolicy:
+        """Return what answers questions."""
+        return compile_document(
+            to_data(self.policy), self.policy, self.expansion, generation=1, host_addresses=own_addresses()
+        )
 
 
 def policy_of(options: PolicyOptions, exposed: Sequence[Path]) -> RunPolicy:
@@ -74,12 +85,12 @@ def policy_of(options: PolicyOptions, exposed: Sequence[Path]) -> RunPolicy:
     mode = options.mode or of_file.mode
     try:
         added = policy_from(Reading(_document(options, mode)))
-        together = _joined(replace(of_file, mode=mode), added.policy)
-        compiled = compile_policy(together, discover=partial(discover, exposed=exposed), host_addresses=own_addresses())
+        together = _joined(of_file._replace(mode=mode), added.policy)
+        expansion = expand(together.presets, partial(discover, exposed=exposed))
     except InvalidPolicyError as error:
         raise OptionError("\n".join(_as_option(problem) for problem in error.problems)) from None
-    of_options = (_as_option(problem) for problem in (*added.warnings, *compiled.expansion.warnings))
-    return RunPolicy(compiled, (*(loaded.warnings() if loaded is not None else ()), *of_options))
+    of_options = (_as_option(problem) for problem in (*added.warnings, *expansion.warnings))
+    return RunPolicy(together, expansion, (*(loaded.warnings() if loaded is not None else ()), *of_options))
 
 
 def _document(options: PolicyOptions, mode: Mode) -> dict[str, Any]:
@@ -111,12 +122,9 @@ def _ports(texts: tuple[str, ...]) -> list[int | str]:
 
 
 def _joined(policy: Policy, added: Policy) -> Policy:
-    lists: Mapping[str, Any] = {
-        field.name: getattr(policy.egress, field.name) + getattr(added.egress, field.name) for field in fields(Egress)
-    }
-    return replace(
-        policy,
-        egress=Egress(**lists),
+    lists: Iterator[Any] = (ours + more for ours, more in zip(policy.egress, added.egress, strict=True))
+    return policy._replace(
+        egress=Egress(*lists),
         rules=added.rules + policy.rules,
         presets=policy.presets + added.presets,
         host_ports=policy.host_ports + added.host_ports,

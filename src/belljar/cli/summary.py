@@ -1,6 +1,7 @@
 """What became of a run: what was reached, what was denied and why, and what would allow it."""
 
-from typing import Any
+import codecs
+from typing import Any, Final
 
 import click
 
@@ -11,6 +12,9 @@ from belljar.sandbox.ledger import Ledger, UsedDestination
 
 _WEB_PORTS = (80, 443, None)
 _SHOWN_CHANGES = 10
+
+_escape: Final = codecs.getencoder("unicode_escape")
+"""Looked up here, because that imports it, and by the time of a summary a command has run."""
 
 
 def as_text(ledger: Ledger, changes: Changes) -> str:
@@ -78,9 +82,7 @@ def _denied(ledger: Ledger) -> list[str]:
 def _changed(changes: Changes) -> list[str]:
     """Name what the host might run now. The names are the agent's, so what a terminal would obey is escaped."""
     names = changes.names
-    lines = [
-        f"  {click.style('!', fg='yellow')} {name.encode('unicode_escape').decode()}" for name in names[:_SHOWN_CHANGES]
-    ]
+    lines = [f"  {click.style('!', fg='yellow')} {_escape(name)[0].decode()}" for name in names[:_SHOWN_CHANGES]]
     if len(names) > _SHOWN_CHANGES:
         lines.append(f"  and {len(names) - _SHOWN_CHANGES} more")
     if not changes.complete:

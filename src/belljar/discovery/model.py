@@ -1,15 +1,13 @@
 """What is asked for, and what comes back."""
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from belljar.errors import BelljarError
 
 TOOLS: Final = ("python", "node", "debian", "ubuntu", "rust", "go", "java")
 
 
-@dataclass(frozen=True, slots=True)
-class ToolHost:
+class ToolHost(NamedTuple):
     """A host that a tool would connect to."""
 
     host: str

@@ -7,16 +7,17 @@ those who expected otherwise, behind a corporate proxy, why nothing can be reach
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from ipaddress import ip_network
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from belljar.errors import BelljarError
 from belljar.gateway.upstream.hostfiles import Server, parse_server
-from belljar.gateway.upstream.proxyurl import UpstreamProxy, parse_proxy
 from belljar.names import Address, SpellingError, parse_host
 from belljar.policy.language.entries import EntryError, read_cidr
 from belljar.policy.model import Network
+
+if TYPE_CHECKING:
+    from belljar.gateway.upstream.proxyurl import UpstreamProxy
 
 RESOLVER: Final = "BELLJAR_RESOLVER"
 UPSTREAM_PROXY: Final = "BELLJAR_UPSTREAM_PROXY"
@@ -34,8 +35,7 @@ class SettingError(BelljarError):
         super().__init__(f"{setting}: {problem}")
 
 
-@dataclass(frozen=True, slots=True)
-class Exceptions:
+class Exceptions(NamedTuple):
     """The destinations that are dialled directly although there is a proxy."""
 
     everything: bool = False
@@ -53,14 +53,13 @@ class Exceptions:
         return self.everything or any(address in network for network in self.ranges)
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """How a gateway reaches the network. By default: as its host does, without a proxy."""
 
     resolvers: tuple[Server, ...] = ()
     """The name servers; without any, those of the host's resolv.conf."""
 
-    proxy: UpstreamProxy | None = None
+    proxy: "UpstreamProxy | None" = None
     exceptions: Exceptions = Exceptions()
     proxy_resolves: bool = False
     """Whether names are left to the proxy, and with them the guard on addresses."""
@@ -99,9 +98,11 @@ def _read_resolvers(setting: str, text: str | None) -> tuple[Server, ...]:
     return tuple(servers)
 
 
-def _read_proxy(text: str | None) -> UpstreamProxy | None:
+def _read_proxy(text: str | None) -> "UpstreamProxy | None":
     if text is None:
         return None
+    from belljar.gateway.upstream.proxyurl import parse_proxy  # noqa: PLC0415 - hardly anybody has one
+
     try:
         return parse_proxy(text)
     except SpellingError as error:

@@ -25,9 +25,13 @@ class AddressClass(StrEnum):
     NEVER = "never"
 
 
-_PRIVATE: Final = ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
+def _networks(*texts: str) -> tuple[Network, ...]:
+    return tuple(map(ip_network, texts))
 
-_NEVER: Final = (
+
+_PRIVATE: Final = _networks("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
+
+_NEVER: Final = _networks(
     "0.0.0.0/8",  # this network
     "127.0.0.0/8",  # loopback
     "169.254.0.0/16",  # link-local, metadata services of most clouds
@@ -53,13 +57,12 @@ _NEVER: Final = (
 # nothing lives there, so that is where the tests build their internet.
 
 _CLASSES: Final = CidrIndex(
-    [(ip_network(text), AddressClass.NEVER) for text in _NEVER]
-    + [(ip_network(text), AddressClass.PRIVATE) for text in _PRIVATE]
+    [(network, AddressClass.NEVER) for network in _NEVER] + [(network, AddressClass.PRIVATE) for network in _PRIVATE]
 )
 
 _SPECIAL_OCTETS: Final = frozenset(
     octet
-    for network in map(ip_network, (*_NEVER, *_PRIVATE))
+    for network in (*_NEVER, *_PRIVATE)
     if network.version == 4
     for octet in range(int(network.network_address) >> 24, (int(network.broadcast_address) >> 24) + 1)
 )
@@ -82,8 +85,8 @@ _EMBEDDING: Final = tuple(
 _GLOBAL_UNICAST_BITS: Final = 0b001
 _GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
 _UNIQUE_LOCAL: Final = IPv6Network("fc00::/7")
-_NEVER_V4: Final = tuple(IPv4Network(text) for text in _NEVER if ":" not in text)
-_NEVER_V6: Final = tuple(IPv6Network(text) for text in _NEVER if ":" in text)
+_NEVER_V4: Final = tuple(network for network in _NEVER if isinstance(network, IPv4Network))
+_NEVER_V6: Final = tuple(network for network in _NEVER if isinstance(network, IPv6Network))
 
 
 def unwrap(address: Address) -> Address:

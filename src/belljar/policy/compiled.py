@@ -8,12 +8,10 @@ everywhere (`everywhere`, for entries that name ports or a protocol only). Of th
 the lowest order wins; if there is none, the mode decides.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from belljar.names import Address
 from belljar.policy import clauses
@@ -27,8 +25,7 @@ from belljar.policy.model import Action, Mode, Policy, Protocol
 from belljar.policy.presets import Discover, Expansion, expand, nothing_discovered
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledPolicy:
+class CompiledPolicy(NamedTuple):
     """A policy ready to be asked. Immutable; a change makes a new one with a higher generation."""
 
     policy: Policy
@@ -141,4 +138,6 @@ def _digest(document: Mapping[str, Any], expansion: Expansion) -> str:
         **document,
         "presets": [[str(entry.pattern) for entry in entries] for entries in expansion.entries],
     }
+    import hashlib  # noqa: PLC0415 - OpenSSL, which takes its time to load
+
     return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()

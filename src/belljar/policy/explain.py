@@ -1,8 +1,7 @@
 """Destinations as people write them, and what a policy says to each."""
 
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from belljar.errors import BelljarError
 from belljar.names import Host, SpellingError, parse_address, parse_authority
@@ -34,8 +33,7 @@ class UnreadableDestinationError(BelljarError):
     """A destination that is not a host, an address or a URL."""
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(NamedTuple):
     """A destination as it was written, the flow it means, and the decision."""
 
     destination: str

@@ -6,8 +6,7 @@ use. Both are bounded by the length of a name or an address, never by the number
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from belljar.names import Address
 from belljar.policy.model import DomainPattern, Network, PortRange, Protocol, Scope
@@ -70,8 +69,7 @@ class CidrIndex(Generic[V]):
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class PortSet:
+class PortSet(NamedTuple):
     """A set of ports for each protocol, as merged ranges."""
 
     tcp: tuple[tuple[int, int], ...]

@@ -4,7 +4,6 @@ Everything here is immutable and compares by value. How text becomes these value
 again is `render`, what they mean is `decide`.
 """
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network
 from typing import NamedTuple, TypeAlias
@@ -57,8 +56,7 @@ class DomainPattern(NamedTuple):
         return f"{self.scope.value}{self.name}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class PortRange:
+class PortRange(NamedTuple):
     """``443``, ``8000-8100``, ``123/udp``. Without a protocol, what it covers depends on where it stands."""
 
     first: int
@@ -70,8 +68,7 @@ class PortRange:
         return written if self.protocol is None else f"{written}/{self.protocol}"
 
 
-@dataclass(frozen=True, slots=True)
-class Egress:
+class Egress(NamedTuple):
     """The six lists. ``allowed_*`` count in block-all, ``denied_*`` in allow-all."""
 
     allowed_domains: tuple[DomainPattern, ...] = ()
@@ -82,8 +79,7 @@ class Egress:
     denied_ports: tuple[PortRange, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """One ordered rule: it speaks of a destination (domains or cidrs), its port and its protocol."""
 
     action: Action
@@ -94,20 +90,18 @@ class Rule:
     protocol: Protocol | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PresetUse:
+class PresetUse(NamedTuple):
     """A preset by name, and the hosts named in place of those that the machine's tool would be asked for."""
 
     name: str
     hosts: tuple[DomainPattern, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(NamedTuple):
     """A whole document."""
 
     mode: Mode
-    egress: Egress = field(default_factory=Egress)
+    egress: Egress = Egress()
     rules: tuple[Rule, ...] = ()
     presets: tuple[PresetUse, ...] = ()
     host_ports: tuple[PortRange, ...] = ()

@@ -6,9 +6,8 @@ configuration. Asking is I/O, so it is done by whoever expands a policy and hand
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from belljar.errors import BelljarError
 from belljar.policy.language.problems import InvalidPolicyError, Problem
@@ -32,16 +31,14 @@ Discover = Callable[[str], Sequence[DiscoveredHost]]
 """Asks a tool of this machine for its hosts; raises BelljarError, with the remedy, if it cannot say."""
 
 
-@dataclass(frozen=True, slots=True)
-class PresetEntry:
+class PresetEntry(NamedTuple):
     """One host that a preset opens, and why."""
 
     pattern: DomainPattern
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Preset:
+class Preset(NamedTuple):
     """A bundle. `tool` is asked for further hosts; without `tool_needed`, its silence leaves a warning only."""
 
     summary: str
@@ -125,8 +122,7 @@ PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Expansion:
+class Expansion(NamedTuple):
     """What the presets of a policy mean here: for each use its entries, and what is odd about it."""
 
     entries: tuple[tuple[PresetEntry, ...], ...] = ()

@@ -7,9 +7,8 @@ along.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, NamedTuple
 
 from belljar.names import Address
 from belljar.policy.compiled import CompiledPolicy, compile_document
@@ -19,8 +18,7 @@ from belljar.policy.model import Action, DomainPattern, Mode, Policy, PortRange,
 from belljar.policy.presets import Discover, Expansion, PresetEntry, expand, nothing_discovered
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedPolicy:
+class ResolvedPolicy(NamedTuple):
     """A policy, and all that it takes to compile it wherever it is to be enforced. Immutable."""
 
     document: Mapping[str, Any]
@@ -60,7 +58,7 @@ class ResolvedPolicy:
         """Return another generation of it, with more rules after its own."""
         added = list(map(rule_to_data, rules))
         document = {**self.document, "rules": [*self.document.get("rules", ()), *added]} if added else self.document
-        return replace(self, document=document, generation=generation)
+        return self._replace(document=document, generation=generation)
 
     def to_data(self) -> dict[str, Any]:
         """Return it as plain data."""

@@ -173,18 +173,18 @@ def _fragment(base: Policy, fragment: dict[str, Any], within: str) -> Policy:
 
 
 def _with(policy: Policy, added: Policy) -> Policy:
-    egress = {name: _joined(getattr(policy.egress, name), getattr(added.egress, name)) for name in Egress.__slots__}
+    egress = {name: _joined(getattr(policy.egress, name), getattr(added.egress, name)) for name in Egress._fields}
     lists: dict[str, Any] = {name: _joined(getattr(policy, name), getattr(added, name)) for name in _LISTS}
-    return replace(policy, egress=Egress(**egress), **lists)
+    return policy._replace(egress=Egress(**egress), **lists)
 
 
 def _without(policy: Policy, removed: Policy) -> Policy:
     egress = {
         name: _less(getattr(policy.egress, name), getattr(removed.egress, name), f"egress.{name}")
-        for name in Egress.__slots__
+        for name in Egress._fields
     }
     lists: dict[str, Any] = {name: _less(getattr(policy, name), getattr(removed, name), name) for name in _LISTS}
-    return replace(policy, egress=Egress(**egress), **lists)
+    return policy._replace(egress=Egress(**egress), **lists)
 
 
 def _joined(entries: tuple[Any, ...], added: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -32,7 +32,6 @@ from belljar.sandbox.proving import ProofError, check_alone, prove
 HTTP_PROXY_PORT: Final = 3128
 SOCKS_PORT: Final = 1080
 
-_PACKAGES: Final = {"ip": "iproute2", "nft": "nftables"}
 _BACKLOG: Final = 4096
 
 
@@ -74,7 +73,7 @@ def _step(what: str, remedy: str) -> Iterator[None]:
     try:
         yield
     except ProgramMissingError as error:
-        install = f"Install it: sudo apt-get install {_PACKAGES[error.program]}"
+        install = "Install it: sudo apt-get install nftables"
         raise ArmingError(f"the sandbox cannot be sealed: cannot {what}: {error}\n{install}") from error
     except (ProgramFailedError, OSError) as error:
         raise ArmingError(f"the sandbox cannot be sealed: cannot {what}: {error}\n{remedy}") from error

@@ -1,7 +1,7 @@
 """What a sandbox reached and what it was denied, summed up by destination, for a summary at its end."""
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from belljar.gateway.audit.events import DnsDenied, Event, FlowAllowed, FlowClosed, FlowDenied
 from belljar.gateway.audit.log import AuditLog
@@ -10,8 +10,7 @@ MOST_DESTINATIONS: Final = 2000
 """A sandbox could try any number; the audit log has them all."""
 
 
-@dataclass(frozen=True, slots=True)
-class UsedDestination:
+class UsedDestination(NamedTuple):
     """Somewhere that was reached for."""
 
     name: str | None

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from belljar.gateway.settings import Settings
 from belljar.policy import CompiledPolicy
-from belljar.sandbox.ledger import Ledger
 
-if TYPE_CHECKING:  # to import it takes as long as to make a sandbox
+if TYPE_CHECKING:  # to import them takes as long as to make a sandbox
     from belljar.gateway.limits import Limits
+    from belljar.sandbox.ledger import Ledger
 
 
 class NetworkAccess(NamedTuple):
@@ -15,6 +15,6 @@ class NetworkAccess(NamedTuple):
 
     policy: CompiledPolicy
     settings: Settings
-    ledger: Ledger
+    ledger: "Ledger"
     limits: "Limits | None" = None
     """What it may use of the gateway, if that is not what every sandbox may."""

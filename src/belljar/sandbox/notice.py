@@ -3,21 +3,21 @@
 import json
 from typing import Any, Final
 
-from belljar.policy import CompiledPolicy
-from belljar.policy.language.render import flatten, to_data
+from belljar.policy import Mode, Policy
+from belljar.policy.language.render import to_data
 
 _ABOUT_NO_ISOLATION: Final = {
     "summary": "This is a sandbox. It has the network of its host; most of the host's files are out of reach."
 }
 
 
-def notice(policy: CompiledPolicy | None) -> bytes:
-    """Return the contents of the file that tells an agent what it may reach."""
+def notice(policy: Policy | None) -> bytes:
+    """Return the contents of the file that tells an agent what it may reach. No preset is left in the policy."""
     told = _about(policy) if policy is not None else _ABOUT_NO_ISOLATION
     return json.dumps(told, indent=2).encode() + b"\n"
 
 
-def _about(policy: CompiledPolicy) -> dict[str, Any]:
+def _about(policy: Policy) -> dict[str, Any]:
     return {
         "summary": _summary(policy),
         "advice": (
@@ -28,17 +28,16 @@ def _about(policy: CompiledPolicy) -> dict[str, Any]:
             "HTTP answers 403 with a JSON body whose 'reason' says why; TLS ends with the alert access_denied; "
             "DNS says that there is no such name, or REFUSED; other connections are reset."
         ),
-        "policy": to_data(flatten(policy.policy, policy.expansion)),
+        "policy": to_data(policy),
     }
 
 
-def _summary(policy: CompiledPolicy) -> str:
-    flat = flatten(policy.policy, policy.expansion)
-    if policy.is_open:
+def _summary(policy: Policy) -> str:
+    if policy.mode is Mode.ALLOW_ALL:
         return "This is a sandbox. The public internet can be reached, but for what the policy below denies."
-    reachable = [str(pattern) for pattern in flat.egress.allowed_domains]
-    reachable += [str(network) for network in flat.egress.allowed_cidrs]
-    reachable += [f"host.belljar.internal:{port}" for port in flat.host_ports]
-    if not reachable and not flat.rules:
+    reachable = [str(pattern) for pattern in policy.egress.allowed_domains]
+    reachable += [str(network) for network in policy.egress.allowed_cidrs]
+    reachable += [f"host.belljar.internal:{port}" for port in policy.host_ports]
+    if not reachable and not policy.rules:
         return "This is a sandbox without a network: nothing outside of it can be reached."
     return f"This is a sandbox. Only these can be reached, and only as the policy below says: {', '.join(reachable)}"

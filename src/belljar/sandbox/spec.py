@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 
 class Isolation(StrEnum):
@@ -19,8 +20,7 @@ class Isolation(StrEnum):
     """Nothing: it has the network that its backend gives to everybody, and no doors."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(NamedTuple):
     """A part of the host's files that is seen inside."""
 
     source: Path
@@ -28,8 +28,7 @@ class Bind:
     writable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceLimits:
+class ResourceLimits(NamedTuple):
     """What the sandbox may use of the machine; None means no limit."""
 
     cpus: float | None = None

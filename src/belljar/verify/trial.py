@@ -24,6 +24,7 @@ from belljar.linux.programs import run as run_program
 from belljar.linux.sharedmemory import can_be_bounded
 from belljar.policy import CompiledPolicy, compile_policy, policy_from
 from belljar.policy.language.reading import Reading
+from belljar.policy.language.render import flatten
 from belljar.sandbox.files.view import POLICY_FILE
 from belljar.sandbox.ledger import Ledger
 from belljar.sandbox.network import NetworkAccess
@@ -154,7 +155,8 @@ def boundless_memory() -> dict[str, str]:
 
 def files() -> dict[Path, bytes]:
     """Return what is seen inside alone."""
-    return {POLICY_FILE: notice(_policy()), BUNDLE: bundle()}
+    policy = _policy()
+    return {POLICY_FILE: notice(flatten(policy.policy, policy.expansion)), BUNDLE: bundle()}
 
 
 def _policy() -> CompiledPolicy:

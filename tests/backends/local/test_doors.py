@@ -5,6 +5,8 @@ import shutil
 import sys
 from pathlib import Path
 
+import pytest
+
 from belljar.backends.local.doors import can_change_our_modules
 from belljar.sandbox.spec import Bind
 from tests.backends.local.conftest import ROOT
@@ -38,3 +40,14 @@ def test_a_command_that_changes_our_modules_has_nothing_of_them_run(cli):
     assert "plain.test" in done.stderr
     assert not (cli.workdir / "trapped").exists()
     assert (cli.workdir / "lib/belljar/__init__.py").read_text() == before
+
+
+@pytest.mark.parametrize("option", ["--json", "--learn", "--summary", "--no-network-isolation"])
+def test_what_is_needed_at_the_end_is_imported_before_the_command_starts(cli, option):
+    script = "mkdir -p .git/hooks && echo : >.git/hooks/pre-push && chmod +x .git/hooks/pre-push && echo started >&2"
+    done = cli.run(option, "--", "sh", "-c", script, PYTHONPROFILEIMPORTTIME="1")
+    before, started, after = done.stderr.partition("started\n")
+    assert started, done.stderr
+    assert "belljar.cli.ending" in before
+    assert ".git/hooks" in after
+    assert "import time:" not in after

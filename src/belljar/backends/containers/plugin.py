@@ -1,7 +1,7 @@
 """Docker and Podman, as the registry knows them."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -50,14 +50,15 @@ class _Engine:
         self,
         spec: SandboxSpec,
         command: Command,
-        network: "NetworkAccess | None",
+        network: "Callable[[], NetworkAccess] | None",
         *,
         timeout: float | None,
         after_entrypoint: bool,
     ) -> "Outcome":
         from belljar.backends.containers.running import Program, Runner
 
-        return Runner(self.name, os.environ).run(spec, Program(command.arguments, after_entrypoint), network, timeout)
+        access = network() if network is not None else None
+        return Runner(self.name, os.environ).run(spec, Program(command.arguments, after_entrypoint), access, timeout)
 
 
 DOCKER: Final = _Engine("docker")

@@ -41,7 +41,6 @@ _PROGRAMS: Final = {
     "stty": "coreutils",
     "setsid": "util-linux",
     "nft": "nftables",
-    "ip": "iproute2",
 }
 _IMPORTED: Final = (
     "belljar.backends.containers.helper",

@@ -9,7 +9,8 @@ directory. There, and where an audit log is to tell of every sandbox, or a proxy
 gateway is imported before.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from belljar.gateway.io.loop import Loop
@@ -51,6 +52,26 @@ class LazyGateway:
             self._gateway.close_all()
         else:
             self._listeners.close()
+
+
+@contextmanager
+def answered(
+    loop: Loop, network: "NetworkAccess | None", listeners: Listeners | None, binds: Iterable[Bind]
+) -> Iterator[None]:
+    """Have a sandbox's doors answered, of which it has none without `network`. `binds` are what is shown inside."""
+    if network is None or listeners is None:
+        yield
+        return
+    doors = LazyGateway(loop, network, listeners)
+    has_more_to_say = network.ledger.audit is not None or network.settings.proxy is not None  # that it cannot be done
+    if can_change_our_modules(binds) or has_more_to_say:
+        doors.open()
+    else:
+        doors.open_on_first_connection()
+    try:
+        yield
+    finally:
+        doors.close()
 
 
 def can_change_our_modules(binds: Iterable[Bind]) -> bool:

@@ -5,9 +5,8 @@ shown. Root's agent is nobody: a user of the host that owns nothing, so that wha
 """
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 _STAND_INS: Final = (
     0x62656C6A,  # far from the ranges that systems hand out
@@ -15,8 +14,7 @@ _STAND_INS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """An agent's user and group."""
 
     uid: int

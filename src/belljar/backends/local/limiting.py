@@ -1,6 +1,6 @@
 """Limits on what a sandbox uses of the machine: a control group where there is one to be had, or else what is left."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from belljar.errors import BelljarError
 from belljar.linux.cgroups.limits import Group, NoControllerError
@@ -12,8 +12,7 @@ class UnlimitableError(BelljarError):
     """A limit was asked for that cannot be enforced here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Enforcement:
+class Enforcement(NamedTuple):
     """How limits are enforced."""
 
     group: Group | None = None

@@ -1,8 +1,7 @@
 """The local backend, as the registry knows it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from belljar.errors import BelljarError
@@ -39,7 +38,7 @@ class _Local:
         self,
         spec: SandboxSpec,
         command: Command,
-        network: "NetworkAccess | None",
+        network: "Callable[[], NetworkAccess] | None",
         *,
         timeout: float | None,
         after_entrypoint: bool = False,  # noqa: ARG002 - there is no image
@@ -54,6 +53,8 @@ LOCAL: Final = _Local()
 
 def _trial() -> str | None:
     """Make a sandbox; return why that did not work."""
+    from tempfile import TemporaryDirectory
+
     from belljar.gateway.settings import DEFAULTS
     from belljar.policy import Mode, Policy, compile_policy
     from belljar.sandbox.ledger import Ledger
@@ -63,7 +64,7 @@ def _trial() -> str | None:
     with TemporaryDirectory(dir="/var/tmp") as directory:
         spec = SandboxSpec(workdir=Path(directory), environment={"PATH": "/usr/bin:/bin"})
         try:
-            code = LOCAL.run(spec, Command(("true",)), network, timeout=None).code
+            code = LOCAL.run(spec, Command(("true",)), lambda: network, timeout=None).code
         except (BelljarError, OSError) as error:
             return str(error)
     return None if code == 0 else f"its command ended with {code}"

@@ -12,7 +12,7 @@ from belljar.linux.cgroups.limits import Group, NoControllerError
 from belljar.linux.programs import ENVIRONMENT, ProgramMissingError, find
 from belljar.linux.seccomp.callfilter import UnknownArchitectureError, program
 
-_PROGRAMS: Final = {"bwrap": "bubblewrap", "nft": "nftables", "ip": "iproute2"}
+_PROGRAMS: Final = {"bwrap": "bubblewrap", "nft": "nftables"}
 _LEAST_BUBBLEWRAP: Final = (0, 8)
 
 

@@ -2,34 +2,32 @@
 
 import gc
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from belljar.backends.attending import Attendant, Outcome
 from belljar.backends.local.child.staging import Plan, check_proc
-from belljar.backends.local.doors import LazyGateway, can_change_our_modules
 from belljar.backends.local.identity import account_files, choose
 from belljar.backends.local.launching import launch
 from belljar.backends.local.limiting import default_group, enforce
-from belljar.gateway.io.loop import Loop
-from belljar.gateway.listeners import Listeners
 from belljar.linux.cgroups.memorykills import MemoryWatch
 from belljar.linux.processes import keep_memory_private
 from belljar.sandbox.files.homes import home_inside
 from belljar.sandbox.files.view import view_of
-from belljar.sandbox.network import NetworkAccess
 from belljar.sandbox.spec import Command, SandboxSpec
 from belljar.sandbox.terminal.streams import CarriedStreams
 
 if TYPE_CHECKING:
+    from belljar.backends.attending import Outcome
+    from belljar.sandbox.network import NetworkAccess
     from belljar.sandbox.terminal.joined import Terminal
 
 
-def run(spec: SandboxSpec, command: Command, network: NetworkAccess | None, *, timeout: float | None = None) -> Outcome:
-    """Run a command to its end. Without `network` it has the host's.
+def run(
+    spec: SandboxSpec, command: Command, network: "Callable[[], NetworkAccess] | None", *, timeout: float | None = None
+) -> "Outcome":
+    """Run a command to its end. Without `network` it has the host's; with it, what that returns meanwhile.
 
     For a process without threads. Raises LaunchError, StagingError, StreamError, ViewError, ArmingError, and then
     the command has not been started.
@@ -58,10 +56,16 @@ def run(spec: SandboxSpec, command: Command, network: NetworkAccess | None, *, t
     if group is not None:
         launched.watch(group)
     launched.identify()
+    # While the child is at work, and before there is a command that could write to our modules.
+    from belljar.backends.attending import Attendant, Outcome  # noqa: PLC0415
+    from belljar.backends.local.doors import answered  # noqa: PLC0415
+    from belljar.gateway.io.loop import Loop  # noqa: PLC0415
+
+    access = network() if network is not None else None
     launched.settle()
     keep_memory_private()  # not before: it concerns the child, too, whose files in /proc we have written to
     loop = Loop()
-    with streams, _doors(loop, network, launched.listeners, unsafe_to_wait=can_change_our_modules(view.binds)):
+    with streams, answered(loop, access, launched.listeners, view.binds):
         attendant = Attendant(loop, launched, terminal)
         code = attendant.run(timeout)
     return Outcome(code, memory.ran_out(), attendant.timed_out)
@@ -74,22 +78,3 @@ def _terminal_of_caller() -> "Terminal | None":
     from belljar.sandbox.terminal.joined import Terminal  # noqa: PLC0415 - many a command has no terminal
 
     return Terminal()
-
-
-@contextmanager
-def _doors(
-    loop: Loop, network: NetworkAccess | None, listeners: Listeners | None, *, unsafe_to_wait: bool
-) -> Iterator[None]:
-    if network is None or listeners is None:
-        yield
-        return
-    doors = LazyGateway(loop, network, listeners)
-    has_more_to_say = network.ledger.audit is not None or network.settings.proxy is not None  # that it cannot be done
-    if unsafe_to_wait or has_more_to_say:
-        doors.open()
-    else:
-        doors.open_on_first_connection()
-    try:
-        yield
-    finally:
-        doors.close()

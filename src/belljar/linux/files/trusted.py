@@ -18,10 +18,9 @@ to the same file when it is used.
 
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
 from os import stat_result
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 SYSTEM: Final = tuple(
     map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/nix", "/gnu"))
@@ -42,8 +41,7 @@ class UntrustedError(Exception):
         self.path, self.why = path, why
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(NamedTuple):
     """Whose files are trusted, and where. The default is root's, in the system's directories."""
 
     system: tuple[Path, ...] = (*SYSTEM, _ON_NIXOS)

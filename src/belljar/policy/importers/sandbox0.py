@@ -14,7 +14,6 @@ The documents look like Belljar's, and differ in what they mean.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from belljar.policy.addresses import AddressClass, classify
@@ -44,7 +43,7 @@ def import_sandbox0(document: Mapping[str, Any]) -> Imported:
     rules = RuleReader(mode, findings)
     restrictions = rules.protocol(egress.items("protocol_rules"))
     traffic = egress.items("traffic_rules")
-    if traffic and any(egress.get(key) for key in Egress.__slots__):
+    if traffic and any(egress.get(key) for key in Egress._fields):
         findings.refuse(
             egress.at("traffic_rules"), "stand beside lists, which sandbox0 refuses too; keep one of the two"
         )
@@ -53,7 +52,7 @@ def import_sandbox0(document: Mapping[str, Any]) -> Imported:
         findings.note(WHOLE, "opens the public internet; private addresses stay closed without allow_private: true")
     egress.close()
     top.close()
-    return findings.imported(replace(policy, rules=restrictions + policy.rules))
+    return findings.imported(policy._replace(rules=restrictions + policy.rules))
 
 
 def _mode(top: Section, findings: Findings) -> Mode:

@@ -10,7 +10,6 @@ closed.
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from belljar.policy.importers.document import Section
@@ -83,7 +82,7 @@ class RuleReader:
             return None
         rule = self._matching(Action(action), given, section.at("ports"))
         check = self._allows_no_more if rule.action is Action.ALLOW else self._denies_no_less
-        return replace(rule, name=self._name(section, name)) if check(section.place, rule, given, beyond) else None
+        return rule._replace(name=self._name(section, name)) if check(section.place, rule, given, beyond) else None
 
     def _protocol_rule(self, section: Section) -> Rule | None:
         given = {"domains": section.items("domains"), "cidrs": [], "ports": section.items("ports")}
@@ -94,7 +93,7 @@ class RuleReader:
         self._findings.note(
             section.place, "restricts requests, which a policy cannot do; so the policy denies the hosts it names"
         )
-        return replace(rule, name=self._name(section, section.get("name")))
+        return rule._replace(name=self._name(section, section.get("name")))
 
     def _matching(self, action: Action, given: Given, ports_at: SourcePlace) -> Rule:
         reader = self._readers[action]

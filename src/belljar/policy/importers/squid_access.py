@@ -5,7 +5,6 @@ Two denials are taken for limits to the ports of all that follows: ``deny !Safe_
 port is open to whatever is spoken there.
 """
 
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from belljar.policy.importers.findings import WHOLE, Findings, SourcePlace, shown
@@ -97,7 +96,7 @@ class AccessLines:
         else:
             rule = self._rule(Action.ALLOW, tests)
             listed = rule.ports if AclKind.PORTS in kinds else _EVERY_PORT
-            rule = replace(rule, ports=self._open_ports(listed, () if AclKind.TUNNELS in kinds else _PLAIN_HTTP))
+            rule = rule._replace(ports=self._open_ports(listed, () if AclKind.TUNNELS in kinds else _PLAIN_HTTP))
             if rule.ports and (rule.domains or rule.cidrs):
                 self._rules.append(rule)
                 return

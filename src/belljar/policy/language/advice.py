@@ -7,6 +7,7 @@ from belljar.policy.language.problems import Problem
 from belljar.policy.model import (
     Action,
     DomainPattern,
+    Egress,
     Mode,
     Network,
     Policy,
@@ -44,7 +45,7 @@ def _idle_lists(policy: Policy) -> Iterator[Problem]:
 
 
 def _repeated_entries(policy: Policy) -> Iterator[Problem]:
-    for key in type(policy.egress).__slots__:
+    for key in Egress._fields:
         entries = getattr(policy.egress, key)
         if len(set(entries)) == len(entries):
             continue

@@ -5,14 +5,16 @@ wrong and what to write instead. The caller knows where the entry stands and add
 """
 
 import re
+from functools import cache
 from ipaddress import ip_network
-from typing import Final
-
-from publicsuffixlist import PublicSuffixList
+from typing import TYPE_CHECKING, Final
 
 from belljar.names import SpellingError, parse_address, parse_port, read_name
 from belljar.policy.addresses import unmapped
 from belljar.policy.model import DomainPattern, Network, PortRange, Protocol, Scope
+
+if TYPE_CHECKING:
+    from publicsuffixlist import PublicSuffixList
 
 
 class EntryError(ValueError):
@@ -24,7 +26,6 @@ _RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?(?:/([a-z]+))?", re.ASCII)
 _PREFIX_LENGTH = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
 _PORT_FORMS: Final = 'write 443, "8000-8100" or "123/udp", with numbers from 1 to 65535'
 _EXACT: Final = Scope.EXACT  # which takes its time to look up, a hundred thousand times
-_suffixes: PublicSuffixList | None = None
 
 
 def read_domain(entry: object, *, grants: bool) -> DomainPattern:
@@ -150,7 +151,12 @@ def _split_scope(entry: str) -> tuple[Scope, str]:
 
 
 def _is_public_suffix(name: str) -> bool:
-    global _suffixes  # noqa: PLW0603 - the list takes 30 ms to read and most policies need it never
-    if _suffixes is None:
-        _suffixes = PublicSuffixList()
-    return bool(_suffixes.is_public(name))
+    return bool(_suffixes().is_public(name))
+
+
+@cache
+def _suffixes() -> "PublicSuffixList":
+    # The list takes 30 ms to read, and most policies need it never.
+    from publicsuffixlist import PublicSuffixList  # noqa: PLC0415
+
+    return PublicSuffixList()

@@ -4,12 +4,10 @@ Nothing is guessed and nothing is dropped: a document either becomes a Policy th
 InvalidPolicyError. There is no default that opens anything.
 """
 
-import difflib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from belljar.policy.language.advice import advise
 from belljar.policy.language.entries import (
@@ -29,7 +27,7 @@ from belljar.policy.presets import PRESETS
 T = TypeVar("T")
 
 DOCUMENT_KEYS: Final = ("mode", "egress", "rules", "presets", "host_ports", "allow_private")
-EGRESS_KEYS: Final = tuple(Egress.__slots__)
+EGRESS_KEYS: Final = Egress._fields
 RULE_KEYS: Final = ("name", "action", "domains", "cidrs", "ports", "protocol")
 
 _ENTRY_READERS: Final[Mapping[str, Callable[[object], Any]]] = {
@@ -44,8 +42,7 @@ _MAX_SHOWN: Final = 300
 _MODES: Final = 'write "block-all" or "allow-all"'
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """A policy, what is odd about it, and where its parts stand in the text."""
 
     policy: Policy
@@ -269,7 +266,9 @@ def _quote(entry: object) -> str:
 
 
 def _did_you_mean(word: object, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(str(word).lower(), list(known), n=1)
+    from difflib import get_close_matches  # noqa: PLC0415 - for who has mistyped
+
+    close = get_close_matches(str(word).lower(), list(known), n=1)
     return f" (did you mean {close[0]}?)" if close else ""
 
 

@@ -1,13 +1,12 @@
 """What is wrong with a document, or odd about it: where, what, and what to do."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from belljar.errors import BelljarError
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """One finding. `where` is a path such as ``egress.allowed_domains[3]``, empty for the document as a whole."""
 
     where: str

@@ -1,8 +1,7 @@
 """What reading a text results in, whichever syntax it is in: plain data, places, or the reason why not."""
 
 import re
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 MAX_DEPTH: Final = 16
 TOO_DEEP: Final = "is nested too deeply to be a policy"
@@ -21,12 +20,12 @@ class UnreadableError(ValueError):
         self.line = line
 
 
-@dataclass(frozen=True, slots=True)
 class Lines:
     """Where things stand in the text, by path in snake_case: ``mode``, ``egress.allowed_domains[3]``."""
 
-    keys: dict[str, int] = field(default_factory=dict)
-    items: dict[str, list[int]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.keys: dict[str, int] = {}
+        self.items: dict[str, list[int]] = {}
 
     def of(self, path: str) -> int | None:
         """Return the line of a path, or None where it is not known."""
@@ -37,12 +36,15 @@ class Lines:
         return lines[int(item[2])] if int(item[2]) < len(lines) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+NOWHERE: Final = Lines()
+"""Where nothing stands in a text."""
+
+
+class Reading(NamedTuple):
     """What was read: plain data, where its parts stand, and the keys that stand twice (path and line)."""
 
     data: Any
-    lines: Lines = field(default_factory=Lines)
+    lines: Lines = NOWHERE
     twice: tuple[tuple[str, int | None], ...] = ()
 
 

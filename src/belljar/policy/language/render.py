@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from belljar.policy.language.syntax import Syntax
@@ -26,7 +25,7 @@ def flatten(policy: Policy, expansion: Expansion) -> Policy:
     """Return a policy that says with domains what its presets mean here."""
     patterns = dict.fromkeys(entry.pattern for entries in expansion.entries for entry in entries)
     allowed = dict.fromkeys((*policy.egress.allowed_domains, *patterns))
-    return replace(policy, presets=(), egress=replace(policy.egress, allowed_domains=tuple(allowed)))
+    return policy._replace(presets=(), egress=policy.egress._replace(allowed_domains=tuple(allowed)))
 
 
 def to_data(policy: Policy) -> dict[str, Any]:

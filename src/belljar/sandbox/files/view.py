@@ -2,9 +2,8 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from belljar.errors import BelljarError
 from belljar.sandbox.files import ownplaces, protected
@@ -67,8 +66,7 @@ class ViewError(BelljarError):
     """What was asked for cannot be shown inside."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """A file system, in the order in which it is put together."""
 
     links: Mapping[Path, str]
@@ -206,8 +204,9 @@ def _check_free(files: Iterable[Path], binds: Iterable[Bind]) -> None:
 
 def _tools(home: Path, search_path: str) -> Iterator[Bind]:
     on_path = [Path(entry) for entry in search_path.split(os.pathsep) if entry]
+    around = {place for entry in on_path for place in (entry, *entry.parents)}
     for place, parts in _TOOLS.items():
-        if any(entry.is_relative_to(home / place) for entry in on_path):
+        if home / place in around:
             for part in (home / part for part in parts):
                 if os.access(part, os.R_OK | os.X_OK) and part.is_dir():
                     yield Bind(part.resolve(), part, writable=False)

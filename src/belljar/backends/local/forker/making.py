@@ -6,7 +6,6 @@ of ends by itself, whenever its maker dies.
 """
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
@@ -150,7 +149,7 @@ class _Groups(NamedTuple):
 def _moved(view: View, scratch: Path) -> View:
     """Show a directory of our own at a place that does not tell where it is."""
     binds = tuple(bind for bind in view.binds if bind.source != scratch)
-    return replace(view, binds=binds, scratch=Bind(scratch, SCRATCH, writable=True))
+    return view._replace(binds=binds, scratch=Bind(scratch, SCRATCH, writable=True))
 
 
 def _wait_for_first_process(ready: int, last_words: int) -> None:

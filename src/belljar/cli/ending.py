@@ -1,0 +1,49 @@
+"""What is told of a run once its command has ended."""
+
+import json
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from belljar.cli import summary
+from belljar.cli.learning import learned
+from belljar.sandbox.files.changes import Changes, changed_places, runnable_changes
+from belljar.sandbox.ledger import Ledger
+
+
+class Ending:
+    """The end of one run. Without a ledger nobody knows what was reached."""
+
+    def __init__(self, options: Mapping[str, Any], workdir: Path, started_ns: int, ledger: Ledger | None) -> None:
+        self._options, self._workdir, self._started_ns = options, workdir, started_ns
+        self._ledger = ledger
+
+    def tell(self, code: int) -> None:
+        """Warn of what the user's tools would run, and sum up what was asked for."""
+        with suppress(BrokenPipeError):  # nobody reads standard error any more; the command has run all the same
+            self._warn_of_changed_places()
+            if self._ledger is not None:
+                self._sum_up(self._ledger, code)
+
+    def _warn_of_changed_places(self) -> None:
+        places = changed_places(self._workdir, self._started_ns, tuple(map(Path, self._options["allow_write"])))
+        if places and not self._options["quiet"]:
+            said = f"new or changed, and your own tools run code from there: {', '.join(places)}"
+            click.echo(f"belljar: warning: {said}", err=True)
+
+    def _sum_up(self, ledger: Ledger, code: int) -> None:
+        options = self._options
+        if options["as_json"]:
+            told = summary.as_object(ledger, self._changes(), code)
+            click.echo(json.dumps(told | ({"learned": learned(ledger)} if options["learn"] else {})), err=True)
+        elif options["learn"]:
+            click.echo(learned(ledger), err=True, nl=False)
+        elif options["summary"] or (sys.stderr.isatty() and not options["quiet"]):
+            click.echo(summary.as_text(ledger, self._changes()), err=True, nl=False)
+
+    def _changes(self) -> Changes:
+        return runnable_changes(self._workdir, self._started_ns)
