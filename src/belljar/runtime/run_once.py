@@ -7,7 +7,7 @@ process, and gone when the command has ended.
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from signal import SIGCONT, SIGHUP
@@ -30,14 +30,15 @@ def run_once(  # noqa: PLR0913 - all that a run is made of
     backend: Plugin,
     spec: SandboxSpec,
     command: Command,
-    network: "NetworkAccess | None",
+    network: "Callable[[], NetworkAccess] | None",
     *,
     timeout: float | None = None,
     after_entrypoint: bool = True,
 ) -> "Outcome":
     """Run a command to its end. Without `network` it has the one that the backend gives.
 
-    `after_entrypoint` tells whether an image's entry point runs it. Raises BelljarError, OSError.
+    What it is to have is asked of `network` while the sandbox is being made, or before. `after_entrypoint` tells
+    whether an image's entry point runs it. Raises BelljarError, OSError.
     """
     if isinstance(backend, ForegroundRunner):
         return backend.run(spec, command, network, timeout=timeout, after_entrypoint=after_entrypoint)
@@ -71,7 +72,7 @@ class _Launched:
         """Signals that came before there was somebody to have them."""
 
     @contextmanager
-    def served(self, network: "NetworkAccess | None") -> "Iterator[Loop]":
+    def served(self, network: "Callable[[], NetworkAccess] | None") -> "Iterator[Loop]":
         """Have the sandbox made, and a gateway answer at its doors."""
         from belljar.gateway.io.loop import Loop  # noqa: PLC0415
         from belljar.sandbox.serving import serve  # noqa: PLC0415
@@ -80,7 +81,7 @@ class _Launched:
         try:
             listeners = self._backend.create(_SANDBOX, self._spec)
             if network is not None:
-                gateway = serve(loop, network, listeners)
+                gateway = serve(loop, network(), listeners)
             else:
                 listeners.close()
             yield loop
