@@ -289,7 +289,9 @@ class _Run:
                                 ("--no-workdir", options["no_workdir"]),
                                 ("--isolation perimeter", options["isolation"] == "perimeter")):  # fmt: skip
                 if given:
-                    raise BelljarError(f"{name} is for containers; add --backend docker or --backend podman")
+                    others = (other for other in registry.names() if registry.find(other).runs_images)
+                    add = " or ".join(f"--backend {other}" for other in others)
+                    raise BelljarError(f"{name} is for containers; add {add}")
 
     def _policy_options(self) -> PolicyOptions:
         options = self._options
