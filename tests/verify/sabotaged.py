@@ -94,6 +94,7 @@ def extra_interface():
 
 def host_network():
     def start_without_network(spec, command, network, **options):
+        network()  # for the log's sake
         return start(spec, command, None, **options)
 
     start = replace(localtrial, "run", start_without_network)

@@ -3,7 +3,6 @@
 Arguments: what is off, and probes. What is replaced is replaced in the process that makes the sandbox.
 """
 
-import dataclasses
 import os
 import sys
 from pathlib import Path
@@ -86,7 +85,7 @@ def memory_without_count_of_files():
 def home_shown():
     def with_home(spec, workdir, home, files):
         shown = view_of(spec, workdir, home, files)
-        return dataclasses.replace(shown, binds=(*shown.binds, *(Bind(path, path, False) for path in home.iterdir())))
+        return shown._replace(binds=(*shown.binds, *(Bind(path, path, False) for path in home.iterdir())))
 
     view_of = replace(running, "view_of", with_home)
 
@@ -94,7 +93,7 @@ def home_shown():
 def home_of_the_caller_shown():
     def with_home(spec, workdir, home, files):
         shown = view_of(spec, workdir, home, files)
-        return dataclasses.replace(shown, binds=(*shown.binds, Bind(_CALLERS_HOME, _CALLERS_HOME, False)))
+        return shown._replace(binds=(*shown.binds, Bind(_CALLERS_HOME, _CALLERS_HOME, False)))
 
     view_of = replace(running, "view_of", with_home)
 
