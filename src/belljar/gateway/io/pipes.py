@@ -11,7 +11,9 @@ from typing import Final, NamedTuple
 
 from belljar.gateway.io.budget import Buffers, Share
 
-PIPE_BYTES: Final = 1 << 18
+PIPE_BYTES: Final = 1 << 16
+"""More than that makes a relay no quicker, and its steps so long that neighbours notice."""
+
 SMALL_PIPE_BYTES: Final = 1 << 12
 _POOL: Final = 8
 
