@@ -80,3 +80,17 @@ def test_signals_are_passed_on(backend):
 
     backend.world.programs["ask"] = ask_to_end
     assert run(backend, "ask", "1000").code == 128 + signal.SIGTERM
+
+
+def test_who_ends_us_before_the_command_begins_leaves_nothing_behind(backend, monkeypatch):
+    create = MemoryBackend.create
+
+    def create_and_be_ended(*arguments):
+        made = create(*arguments)
+        made.close()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(MemoryBackend, "create", create_and_be_ended)
+    with pytest.raises(SystemExit, match=str(128 + signal.SIGTERM)):
+        run(backend, "echo", "hello")
+    assert backend.world.sandboxes == {}

@@ -121,6 +121,21 @@ class Attendant:
                 signal.signal(number, handler)
 
 
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Have whoever ends us before the command has begun, or after it, leave nothing behind."""
+
+    def end(number: int, _: Any) -> None:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 class _Descriptor(NamedTuple):
     number: int
 

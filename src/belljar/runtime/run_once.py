@@ -42,11 +42,11 @@ def run_once(  # noqa: PLR0913 - all that a run is made of
     """
     if isinstance(backend, ForegroundRunner):
         return backend.run(spec, command, network, timeout=timeout, after_entrypoint=after_entrypoint)
-    from belljar.backends.attending import Attendant, Outcome  # noqa: PLC0415 - few backends need it
+    from belljar.backends.attending import Attendant, Outcome, ending_in_order  # noqa: PLC0415 - few backends need it
 
     with _opened(backend) as opened:
         launched = _Launched(opened, spec, command)
-        with launched.served(network) as loop:
+        with ending_in_order(), launched.served(network) as loop:
             attendant = Attendant(loop, launched)
             code = attendant.run(timeout)
             return Outcome(code, launched.process.out_of_memory(), attendant.timed_out)

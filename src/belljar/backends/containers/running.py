@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from threading import Thread
 from typing import Any, Final
 
-from belljar.backends.attending import Attendant, Outcome
+from belljar.backends.attending import Attendant, Outcome, ending_in_order
 from belljar.backends.containers import leftovers
 from belljar.backends.containers.backend import ContainerBackend
 from belljar.backends.containers.engine.images import ensure_helper
@@ -77,7 +77,7 @@ class Runner:
         with self._sweeping(), leftovers.begin(self._runs) as begun:
             backend = ContainerBackend(self._engine, begun.state, self._cache, begun.owner, begun.labels)
             launched = _Launched(backend, spec, program)
-            with _ending_in_order(), _doors(launched, network) as loop:
+            with ending_in_order(), _doors(launched, network) as loop:
                 attendant = Attendant(loop, launched)
                 code = attendant.run(timeout)
                 return Outcome(code, launched.out_of_memory, attendant.timed_out)
@@ -223,18 +223,3 @@ def _doors(launched: _Launched, network: NetworkAccess | None) -> Iterator[Loop]
         if gateway is not None:
             gateway.close_all()
         launched.kill()
-
-
-@contextmanager
-def _ending_in_order() -> Iterator[None]:
-    """Have whoever ends us before the command has begun, or after it, leave nothing behind."""
-
-    def end(number: int, _: Any) -> None:
-        raise SystemExit(128 + number)
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
