@@ -11,6 +11,7 @@ import pytest
 
 from belljar.linux import programs
 from tests import privileges
+from tests.backends.containers.conftest import until
 from tests.engines import BUSYBOX, Engine, busybox, make_image, start_docker, start_podman, start_rootless_podman
 from tests.engines.api import PATIENCE
 
@@ -75,7 +76,7 @@ class TestContainers:
     def test_are_processes_of_the_machine(self, engine):
         container = create(engine, *LASTING)
         _, pid = state(engine, container)
-        assert Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:2] == LASTING
+        until(lambda: _text(Path(f"/proc/{pid}/cmdline")).split("\0")[:2] == LASTING)
         engine.api.call("DELETE", f"/containers/{container}?force=true")
 
     def test_can_be_paused(self, engine):

@@ -3,9 +3,12 @@
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from belljar.linux.descriptors import is_readable
+
+_FORKED_WITHOUT_EXEC: Final = 0x40
+"""PF_FORKNOEXEC: the kernel takes it from a process once no other program is left in it."""
 
 
 class Life(NamedTuple):
@@ -48,6 +51,14 @@ def children_of(pid: int) -> list[int]:
 def is_stopped(pid: int) -> bool:
     """Tell whether a process was stopped by a signal. Raises ProcessLookupError."""
     return _stat(pid)[0] == b"T"
+
+
+def runs_own_program(pid: int) -> bool:
+    """Tell whether a process has become a program since it was forked. Raises ProcessLookupError.
+
+    Until then a signal may be taken by a thread of whoever forked it, which goes away when the program comes.
+    """
+    return not int(_stat(pid)[6]) & _FORKED_WITHOUT_EXEC
 
 
 def _started(pid: int) -> int:

@@ -124,7 +124,7 @@ class ContainerProcess:
     def signal(self, number: int) -> None:
         """See `Process`. Raises LostError if the process is not on this machine, and what the signaller raises."""
         inside = self.number_inside()
-        if inside is None or (number == signal.SIGKILL and self._kill_from_here()):
+        if inside is None or self._signal_from_here(number):
             return
         try:
             if number == signal.SIGKILL:
@@ -135,17 +135,20 @@ class ContainerProcess:
             if self.number_inside() is not None:
                 raise
 
-    def _kill_from_here(self) -> bool:
-        """Kill the command's processes, if they are ours to kill. Whoever sends a signal inside, the agent can stop."""
+    def _signal_from_here(self, number: int) -> bool:
+        """Signal the command's processes, if they are ours to signal: whoever does that inside, the agent can stop."""
         with self._lock:
             if self._main is None or self._over.is_set():
                 return False
             is_monitored = self.terminal is not None and self.terminal.is_monitored
             try:
-                for leader in (*(children_of(self._main.pid) if is_monitored else ()), self._main.pid):
-                    with suppress(ProcessLookupError):
-                        os.killpg(leader, signal.SIGKILL)
-                signal.pidfd_send_signal(self._main.descriptor, signal.SIGKILL)
+                if number == signal.SIGKILL:
+                    _signal_groups((*(children_of(self._main.pid) if is_monitored else ()), self._main.pid), number)
+                    signal.pidfd_send_signal(self._main.descriptor, number)
+                elif is_monitored:
+                    return False  # the command is its child, which nobody here holds
+                elif not _signal_groups((self._main.pid,), number):  # at first, it may not have a group yet
+                    signal.pidfd_send_signal(self._main.descriptor, number)
             except PermissionError:
                 return False
             except ProcessLookupError:
@@ -234,3 +237,13 @@ class ContainerProcess:
                 os.eventfd_write(self._told, 1)
             if self._main is not None:
                 os.close(self._main.descriptor)
+
+
+def _signal_groups(leaders: Sequence[int], number: int) -> bool:
+    """Signal process groups; return whether any of them is there. Raises PermissionError."""
+    signalled = False
+    for leader in leaders:
+        with suppress(ProcessLookupError):
+            os.killpg(leader, number)
+            signalled = True
+    return signalled

@@ -12,10 +12,12 @@ from typing import Any, Final, NamedTuple
 
 from belljar.backends.containers.engine.client import Engine, EngineError, EngineLostError
 from belljar.backends.interface import LostError
-from belljar.linux.lives import Life
+from belljar.linux.lives import Life, runs_own_program
 from belljar.sandbox.terminal.callers import Size
 
 KILLED: Final = 128 + 9
+
+_SECONDS_TO_BEGIN: Final = 10.0
 
 _LOOKS: Final = 20
 """How often we look for a container to go away when the engine has forgotten a command of it."""
@@ -123,7 +125,21 @@ def _hold(pid: int) -> MainProcess | None:
     if inside is None:
         os.close(descriptor)
         return None
+    _wait_for_program(pid)
     return MainProcess(descriptor, inside, pid)
+
+
+def _wait_for_program(pid: int) -> None:
+    """Wait while a process is a copy of the engine's runtime yet, which may take a signal and go without it.
+
+    Not for ever: on this machine, the number of another machine's process may be anybody's.
+    """
+    given_up = time.monotonic() + _SECONDS_TO_BEGIN
+    with suppress(ProcessLookupError):
+        for pause in _pauses():
+            if runs_own_program(pid) or time.monotonic() > given_up:
+                return
+            time.sleep(pause)
 
 
 def _ended() -> MainProcess:
