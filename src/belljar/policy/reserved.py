@@ -4,6 +4,7 @@ from typing import Final
 
 from belljar.policy.match import DomainIndex
 from belljar.policy.model import DomainPattern, Scope
+from belljar.policy.services import SERVICE_SUFFIX
 
 HOST_NAMES: Final = frozenset({"host.belljar.internal", "host.docker.internal"})
 """The host itself, of which only `host_ports` can be reached."""
@@ -32,6 +33,11 @@ _CLOSED: Final = DomainIndex(
 
 _LAST_LABELS: Final = frozenset({"localhost", "metadata", "instance-data", "internal", "default", "svc", "local"})
 """A quick way to tell that a name is none of these: almost every name ends otherwise."""
+
+
+def is_service_name(name: str | None) -> bool:
+    """Tell whether a name is led by the table of services, and by nothing else."""
+    return name is not None and name.endswith(SERVICE_SUFFIX) and (name[: -len(SERVICE_SUFFIX)] or ".").endswith(".")
 
 
 def is_never_name(name: str) -> bool:

@@ -1,0 +1,159 @@
+"""Named services: what names under `.belljar.internal` lead to, and the model APIs that are known by name.
+
+A broker is a service that speaks HTTP inside and TLS outside, and adds the key there. What it adds are references, such
+as ``${ANTHROPIC_API_KEY}``: a policy never has a secret in it, only the name of one (`belljar.broker.secrets`).
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+SERVICE_SUFFIX: Final = "belljar.internal"
+"""What the names of services end in: they mean something by the policy's own table, and nothing to any resolver."""
+
+DEFAULT_PORT: Final = 80
+"""Where brokers and unix sockets are found inside."""
+
+_ANY_MODEL_API: Final = (
+    "GET /*/models*",
+    "POST /*/chat/completions",
+    "POST /*/embeddings",
+    "POST /*/messages",
+    "POST /*/messages/count_tokens",
+    "POST /*/responses",
+    "POST /*/responses/compact",
+)
+
+
+class ServiceKind(StrEnum):
+    """What a service leads to; the value is the key that says so in a document."""
+
+    HOST_PORT = "port"
+    UNIX_SOCKET = "socket"
+    ADDRESS = "address"
+    BROKER = "url"
+
+
+class Budget(NamedTuple):
+    """How much of a service may be used; None is without a bound. Field names are those of the document."""
+
+    requests: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    dollars: float | None = None
+    bytes: int | None = None
+    at_once: int | None = None
+    """Requests that are under way at the same time."""
+
+
+class SharedBudget(NamedTuple):
+    """What all sandboxes that name a group may use together."""
+
+    group: str
+    budget: Budget
+
+
+class Service(NamedTuple):
+    """One entry of the table."""
+
+    name: str
+    kind: ServiceKind
+    target: str
+    """A port, a path, ``host:port`` or a URL without a slash at its end."""
+
+    at: int = DEFAULT_PORT
+    """The port that it has inside."""
+
+    header: tuple[tuple[str, str], ...] = ()
+    """What a broker sets in every request, with references in place of secrets."""
+
+    paths: tuple[str, ...] = ()
+    """What a broker lets through: a method and a path, in which a star stands for anything."""
+
+    server_tools: bool = False
+    """Whether the provider may be asked to reach for the network itself, though the policy is block-all."""
+
+    budget: Budget = Budget()
+    shared: SharedBudget | None = None
+
+    @property
+    def host(self) -> str:
+        """The name that it has inside."""
+        return f"{self.name}.{SERVICE_SUFFIX}"
+
+
+class Provider(NamedTuple):
+    """A model API that is known by name."""
+
+    url: str
+    key: str
+    """The variable that its users keep the key in."""
+
+    header: tuple[tuple[str, str], ...]
+    paths: tuple[str, ...]
+    base_variables: tuple[str, ...]
+    """The variables by which programs are told where it is; the first is the usual one."""
+
+    key_variables: tuple[str, ...]
+    """The variables in which programs want to find something."""
+
+
+PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
+    {
+        "anthropic": Provider(
+            url="https://api.anthropic.com",
+            key="ANTHROPIC_API_KEY",
+            header=(("x-api-key", "${ANTHROPIC_API_KEY}"),),
+            paths=("GET /v1/models*", "POST /v1/messages", "POST /v1/messages/count_tokens"),
+            base_variables=("ANTHROPIC_BASE_URL",),
+            key_variables=("ANTHROPIC_API_KEY",),
+        ),
+        "openai": Provider(
+            url="https://api.openai.com/v1",
+            key="OPENAI_API_KEY",
+            header=(("authorization", "Bearer ${OPENAI_API_KEY}"),),
+            paths=(
+                "GET /v1/models*",
+                "POST /v1/chat/completions",
+                "POST /v1/embeddings",
+                "POST /v1/responses",
+                "POST /v1/responses/compact",
+            ),
+            base_variables=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+            key_variables=("OPENAI_API_KEY",),
+        ),
+        "openrouter": Provider(
+            url="https://openrouter.ai/api/v1",
+            key="OPENROUTER_API_KEY",
+            header=(("authorization", "Bearer ${OPENROUTER_API_KEY}"),),
+            paths=(
+                "GET /api/v1/models*",
+                "POST /api/v1/chat/completions",
+                "POST /api/v1/messages",
+                "POST /api/v1/responses",
+            ),
+            base_variables=("OPENROUTER_BASE_URL",),
+            key_variables=("OPENROUTER_API_KEY",),
+        ),
+        "gemini": Provider(
+            url="https://generativelanguage.googleapis.com",
+            key="GEMINI_API_KEY",
+            header=(("x-goog-api-key", "${GEMINI_API_KEY}"),),
+            paths=(
+                "GET /v1beta/models*",
+                "POST /v1beta/models/*:countTokens",
+                "POST /v1beta/models/*:embedContent",
+                "POST /v1beta/models/*:generateContent",
+                "POST /v1beta/models/*:streamGenerateContent",
+            ),
+            base_variables=("GOOGLE_GEMINI_BASE_URL",),
+            key_variables=("GEMINI_API_KEY",),
+        ),
+    }
+)
+
+
+def default_paths(name: str) -> tuple[str, ...]:
+    """Return what a broker lets through unless its entry says so: what is known of its provider, or what most have."""
+    return PROVIDERS[name].paths if name in PROVIDERS else _ANY_MODEL_API
