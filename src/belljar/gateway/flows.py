@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from belljar.gateway.audit.events import Ending
 from belljar.gateway.sandbox import SandboxState
-from belljar.policy import Flow, Verdict
+from belljar.policy import Action, Flow, Reason, Verdict
+from belljar.policy.services import Service, ServiceKind
 
 
 class DeniedError(Exception):
@@ -45,6 +46,7 @@ class LiveFlow:
         "flow",
         "is_connected",
         "sandbox",
+        "service",
         "started",
     )
 
@@ -58,6 +60,8 @@ class LiveFlow:
         self.ended = False
         self.failure: str | None = None
         """Why the flow has failed, if it has."""
+        self.service: Service | None = None
+        """What it leads to, if that is an entry of the policy's table of services."""
         self._verdict, self._decided_by = verdict, sandbox.policy
         self._is_told = False
         sandbox.flows.add(self)
@@ -68,16 +72,34 @@ class LiveFlow:
         """Return how many bytes have passed."""
         raise NotImplementedError
 
+    @property
+    def is_to_network(self) -> bool:
+        """Whether it leads to addresses: services of the host and brokers have none."""
+        return self.service is None or self.service.kind is ServiceKind.ADDRESS
+
+    def find_service(self) -> None:
+        """Find out what the flow leads to by the policy of now, which has allowed it. Raises DeniedError."""
+        self.decide_again(self.flow)
+        policy = self.sandbox.policy
+        self.service = policy.service(self.flow) if policy is not None else None
+
     def verdict(self) -> Verdict:
         """Return what the policy of now says of the flow, as far as it is known."""
-        return self._verdict if self.sandbox.policy is self._decided_by else self.sandbox.decide(self.flow)
+        return self._verdict if self.sandbox.policy is self._decided_by else self._decide(self.flow)
 
     def check(self, flow: Flow) -> Verdict:
         """Make sure that the policy of now allows the flow with what is known about it. Raises DeniedError."""
-        verdict = self.sandbox.decide(flow)
+        verdict = self._decide(flow)
         if not verdict.allowed:
             raise DeniedError(verdict)
         return verdict
+
+    def _decide(self, flow: Flow) -> Verdict:
+        """Decide by the policy of now; a service that it leads to has to be the same as before."""
+        verdict, policy = self.sandbox.decide(flow), self.sandbox.policy
+        if self.service is None or not verdict.allowed or (policy and policy.service(flow) == self.service):
+            return verdict
+        return Verdict(Action.DENY, Reason.SERVICE_NOT_ALLOWED, verdict.rule, flow)
 
     def decide_again(self, flow: Flow) -> None:
         """Go on with what is known about the flow by now, if the policy of now allows it. Raises DeniedError."""

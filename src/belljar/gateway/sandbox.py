@@ -110,7 +110,7 @@ class SandboxState(Usage):
         That has to be called before anything else is done for the sandbox. Without a policy everything is denied.
         """
         self.policy = policy
-        decided = [(live, self.decide(live.flow)) for live in self.flows]
+        decided = [(live, live.verdict()) for live in self.flows]
         cuts = [partial(self._cut, live, verdict) for live, verdict in decided if not verdict.allowed]
         self.observer.policy_changed(self.generation, policy.digest if policy is not None else None, len(cuts))
         return cuts

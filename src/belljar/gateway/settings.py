@@ -17,6 +17,8 @@ from belljar.policy.language.entries import EntryError, read_cidr
 from belljar.policy.model import Network
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from belljar.gateway.upstream.proxyurl import UpstreamProxy
 
 RESOLVER: Final = "BELLJAR_RESOLVER"
@@ -63,6 +65,9 @@ class Settings(NamedTuple):
     exceptions: Exceptions = Exceptions()
     proxy_resolves: bool = False
     """Whether names are left to the proxy, and with them the guard on addresses."""
+
+    broker: "Path | None" = None
+    """The socket at which the broker takes connections, if there is one."""
 
 
 DEFAULTS: Final = Settings()

@@ -23,6 +23,8 @@ from belljar.policy.language.render import to_data
 from belljar.policy.match import CidrIndex, DomainIndex, PortIndex, PortSet
 from belljar.policy.model import Action, Mode, Policy, Protocol
 from belljar.policy.presets import Discover, Expansion, expand, nothing_discovered
+from belljar.policy.reserved import HOST_NAMES
+from belljar.policy.services import Service, ServiceKind
 
 
 class CompiledPolicy(NamedTuple):
@@ -42,6 +44,9 @@ class CompiledPolicy(NamedTuple):
     """What holds everywhere while only a name is asked for."""
 
     host_ports: PortSet
+    services: Mapping[str, Service]
+    """By the name that each has inside; what a provider may be asked for depends on the mode, too."""
+
     opened: CidrIndex[Clause]
     """The ranges that were granted by address, so that private addresses inside them are open."""
 
@@ -57,6 +62,12 @@ class CompiledPolicy(NamedTuple):
     def decide(self, flow: Flow) -> Verdict:
         """Decide a flow."""
         return decide(self, flow)
+
+    def service(self, flow: Flow) -> Service | None:
+        """Return what a flow that was allowed leads to, if that is a service and no destination of the network."""
+        if flow.name in HOST_NAMES:
+            return Service("host", ServiceKind.HOST_PORT, str(flow.port))
+        return self.services.get(flow.name) if flow.name is not None else None
 
     # What those who keep it have to know of it as a whole. Nobody asks for its mode.
 
@@ -127,6 +138,10 @@ def compile_document(
         everywhere=PortIndex((clause.ports, clause) for clause in everywhere),
         everywhere_by_name=next((clause for clause in everywhere if clause.fits(None, None)), None),
         host_ports=PortSet.of(policy.host_ports, bare=(Protocol.TCP,)),
+        services={
+            service.host: service._replace(server_tools=service.server_tools or policy.mode is Mode.ALLOW_ALL)
+            for service in policy.services
+        },
         opened=CidrIndex((network, clause) for network, clause in cidrs if clause.action is Action.ALLOW),
         denies_ranges=any(clause.action is Action.DENY for _, clause in cidrs),
         host_addresses=frozenset(unwrap(address) for address in host_addresses),

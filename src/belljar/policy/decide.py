@@ -15,7 +15,7 @@ from belljar.policy.clauses import Clause
 from belljar.policy.flow import Flow
 from belljar.policy.model import Action, Mode, Protocol
 from belljar.policy.reasons import SENTENCES, Reason
-from belljar.policy.reserved import HOST_NAMES, is_closed_name, is_never_name
+from belljar.policy.reserved import HOST_NAMES, is_closed_name, is_never_name, is_service_name
 
 if TYPE_CHECKING:
     from belljar.policy.compiled import CompiledPolicy
@@ -87,6 +87,8 @@ def _by_the_policy(policy: "CompiledPolicy", flow: Flow, classes: list[AddressCl
         return Verdict(Action.DENY, winner.reason, f"{winner.place}[{winner.entry}]", flow)
     if flow.name in HOST_NAMES:
         return _host_service(policy, flow)
+    if is_service_name(flow.name):
+        return _named_service(policy, flow)
     if winner is None and policy.mode is Mode.BLOCK_ALL:
         return _not_granted(flow, near_miss)
     if flow.name is not None and is_closed_name(flow.name) and not (naming and naming.action is Action.ALLOW):
@@ -155,6 +157,16 @@ def _not_granted(flow: Flow, near_miss: Clause | None) -> Verdict:
         return Verdict(Action.DENY, Reason.PORT_NOT_ALLOWED, f"{near_miss.place}[{near_miss.entry}]", flow)
     reason = Reason.NOT_ALLOWED_ADDRESS if flow.name is None else Reason.NOT_ALLOWED_DOMAIN
     return Verdict(Action.DENY, reason, "mode", flow)
+
+
+def _named_service(policy: "CompiledPolicy", flow: Flow) -> Verdict:
+    service = policy.services.get(flow.name or "")
+    if service is None:
+        return Verdict(Action.DENY, Reason.SERVICE_NOT_ALLOWED, "services", flow)
+    is_asked_for = flow.port is None and flow.protocol is None
+    if is_asked_for or (flow.port == service.at and flow.protocol is Protocol.TCP):
+        return Verdict(Action.ALLOW, Reason.ALLOWED_SERVICE, f"services.{service.name}", flow)
+    return Verdict(Action.DENY, Reason.SERVICE_NOT_ALLOWED, f"services.{service.name}", flow)
 
 
 def _closed_private_address(policy: "CompiledPolicy", flow: Flow, classes: list[AddressClass]) -> Address | None:

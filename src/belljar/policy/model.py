@@ -8,6 +8,8 @@ from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network
 from typing import NamedTuple, TypeAlias
 
+from belljar.policy.services import Service
+
 Network: TypeAlias = IPv4Network | IPv6Network
 
 
@@ -105,4 +107,5 @@ class Policy(NamedTuple):
     rules: tuple[Rule, ...] = ()
     presets: tuple[PresetUse, ...] = ()
     host_ports: tuple[PortRange, ...] = ()
+    services: tuple[Service, ...] = ()
     allow_private: bool = False

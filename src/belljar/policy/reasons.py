@@ -18,6 +18,7 @@ class Reason(StrEnum):
     ALLOWED_BY_RULE = "allowed_by_rule"
     ALLOWED_BY_DEFAULT = "allowed_by_default"
     ALLOWED_HOST_PORT = "allowed_host_port"
+    ALLOWED_SERVICE = "allowed_service"
 
     # Denied.
     NOT_ALLOWED_DOMAIN = "not_allowed_domain"
@@ -30,6 +31,7 @@ class Reason(StrEnum):
     RESERVED_ADDRESS = "reserved_address"
     RESERVED_NAME = "reserved_name"
     HOST_PORT_NOT_ALLOWED = "host_port_not_allowed"
+    SERVICE_NOT_ALLOWED = "service_not_allowed"
     NAME_MISMATCH = "name_mismatch"
     PROTOCOL_REFUSED = "protocol_refused"
     UDP_BLOCKED = "udp_blocked"
@@ -43,6 +45,7 @@ SENTENCES: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.ALLOWED_BY_RULE: "{flow} is allowed by {rule}.",
         Reason.ALLOWED_BY_DEFAULT: "{flow} is allowed: the mode is allow-all and nothing denies it.",
         Reason.ALLOWED_HOST_PORT: "{flow} is a service of the host that host_ports opens.",
+        Reason.ALLOWED_SERVICE: "{flow} is a service that {rule} opens.",
         Reason.NOT_ALLOWED_DOMAIN: "{flow} is not among the allowed domains.",
         Reason.NOT_ALLOWED_ADDRESS: "{flow} was dialled by address and is in no allowed range.",
         Reason.PORT_NOT_ALLOWED: "{rule} grants the destination of {flow}, but not this port.",
@@ -53,6 +56,7 @@ SENTENCES: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.RESERVED_ADDRESS: "{flow} leads to {culprit}.",
         Reason.RESERVED_NAME: "{flow} means {culprit}.",
         Reason.HOST_PORT_NOT_ALLOWED: "{flow} is a service of the host that host_ports does not open.",
+        Reason.SERVICE_NOT_ALLOWED: "{flow} is no service of this sandbox: none has this name and this port.",
         Reason.NAME_MISMATCH: "{flow} was dialled, but the first bytes of the connection name {culprit}.",
         Reason.PROTOCOL_REFUSED: "{flow} is denied: what the client said first cannot be checked: {culprit}.",
         Reason.UDP_BLOCKED: "{flow} is UDP, and in block-all none leaves the sandbox; DNS is answered by the gateway.",

@@ -7,7 +7,7 @@ as ``${ANTHROPIC_API_KEY}``: a policy never has a secret in it, only the name of
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 SERVICE_SUFFIX: Final = "belljar.internal"
 """What the names of services end in: they mean something by the policy's own table, and nothing to any resolver."""
@@ -154,6 +154,60 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
 )
 
 
-def default_paths(name: str) -> tuple[str, ...]:
-    """Return what a broker lets through unless its entry says so: what is known of its provider, or what most have."""
-    return PROVIDERS[name].paths if name in PROVIDERS else _ANY_MODEL_API
+def service_from_data(name: str, data: Mapping[str, Any]) -> Service:
+    """Return the service that an entry of a document is, which was checked. What it does not say, its name says."""
+    kind = next((kind for kind in ServiceKind if kind.value in data), ServiceKind.BROKER)
+    provider = PROVIDERS.get(name) if kind is ServiceKind.BROKER else None
+    target = data[kind.value] if kind.value in data else PROVIDERS[name].url
+    header = tuple(data["header"].items()) if "header" in data else provider.header if provider else ()
+    shared = dict(data.get("shared_budget", {}))
+    return Service(
+        name,
+        kind,
+        str(target),
+        at=data.get("at", _usual_port(kind, str(target))),
+        header=header,
+        paths=tuple(data["paths"]) if "paths" in data else _usual_paths(name, kind, data),
+        server_tools=data.get("server_tools") == "allow",
+        budget=Budget(**data.get("budget", {})),
+        shared=SharedBudget(shared.pop("group"), Budget(**shared)) if shared else None,
+    )
+
+
+def service_to_data(service: Service) -> dict[str, Any]:
+    """Return an entry of a document, without what goes without saying."""
+    name, kind = service.name, service.kind
+    target: int | str = int(service.target) if kind is ServiceKind.HOST_PORT else service.target
+    usual_target = kind is ServiceKind.BROKER and name in PROVIDERS and target == PROVIDERS[name].url
+    data: dict[str, Any] = {} if usual_target else {kind.value: target}
+    usual = service_from_data(name, data)
+    if service.at != usual.at:
+        data["at"] = service.at
+    if service.header != usual.header:
+        data["header"] = dict(service.header)
+    if service.paths != usual.paths:
+        data["paths"] = list(service.paths)
+    if service.server_tools:
+        data["server_tools"] = "allow"
+    if budget := _budget_to_data(service.budget):
+        data["budget"] = budget
+    if service.shared is not None:
+        data["shared_budget"] = {"group": service.shared.group, **_budget_to_data(service.shared.budget)}
+    return data
+
+
+def _usual_port(kind: ServiceKind, target: str) -> int:
+    if kind in (ServiceKind.HOST_PORT, ServiceKind.ADDRESS):
+        return int(target.rpartition(":")[2])
+    return DEFAULT_PORT
+
+
+def _usual_paths(name: str, kind: ServiceKind, data: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a broker lets through: what is known of its provider, or at another place what most have."""
+    if kind is not ServiceKind.BROKER:
+        return ()
+    return PROVIDERS[name].paths if kind.value not in data else _ANY_MODEL_API
+
+
+def _budget_to_data(budget: Budget) -> dict[str, Any]:
+    return {key: value for key, value in budget._asdict().items() if value is not None}

@@ -45,8 +45,12 @@ _COPIES: Final = 2
 class HttpRelay:
     """A connection on which requests follow each other."""
 
-    def __init__(self, sandbox: SandboxState, relay: Relay, check: Callable[[AnyHead], None]) -> None:
+    def __init__(
+        self, sandbox: SandboxState, relay: Relay, check: Callable[[AnyHead], None], *, answer_is_owed: bool
+    ) -> None:
+        """`check` decides each request. If an answer is owed, a server that ends without one is taken for lost."""
         self._loop, self._sandbox, self._relay, self._check = sandbox.loop, sandbox, relay, check
+        self._answer_is_owed = answer_is_owed
         self._unread = b""
         """What the client has sent of what comes next."""
         self._passed = relay.up.bytes
@@ -209,6 +213,8 @@ class HttpRelay:
                 with self._in_time(head_is_due) if response.within_line else nullcontext():
                     data = await self._relay.upstream.read(self._piece())
                 own = response.feed(data)
+                if not data and self._answer_is_owed and not self.is_answering:
+                    raise ConnectionResetError("it has ended before it could answer")
                 if response.within_head:
                     kept.keep(data)
                     head_is_due = min(head_is_due, self._loop.clock() + self._sandbox.limits.first_bytes_seconds)

@@ -13,7 +13,6 @@ the host's own in between gets no byte. It is also asked where an upstream proxy
 
 import socket
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from belljar.gateway.flows import DeniedError, LiveFlow
@@ -21,15 +20,14 @@ from belljar.gateway.io.loop import Loop
 from belljar.gateway.io.streams import Stream
 from belljar.gateway.settings import DEFAULTS, Settings
 from belljar.gateway.upstream.proxy import Upstream
-from belljar.gateway.upstream.racing import connect_any
 from belljar.gateway.upstream.resolver import Resolver
+from belljar.gateway.upstream.services import ServiceDialler, in_the_network
 from belljar.linux.routes import Routes
 from belljar.names import Address
 from belljar.policy import Action, Flow, Protocol, Reason, Verdict
 from belljar.policy.addresses import unwrap
-from belljar.policy.reserved import HOST_NAMES
+from belljar.policy.services import ServiceKind
 
-_HOST_ADDRESSES: Final = (IPv4Address("127.0.0.1"), IPv6Address("::1"))
 _TCP, _UDP = int(socket.IPPROTO_TCP), int(socket.IPPROTO_UDP)  # plain numbers: each is used for every connection
 _FAMILIES: Final = {4: int(socket.AF_INET), 6: int(socket.AF_INET6)}
 
@@ -42,6 +40,7 @@ class Dialler:
         self._resolver = resolver
         self._routes = Routes()
         self.upstream = Upstream(loop, resolver, settings)
+        self._services = ServiceDialler(loop, settings.broker)
 
     def close(self) -> None:
         """Release what is held between dials."""
@@ -54,17 +53,20 @@ class Dialler:
         meanwhile has to end it.
         """
         await self._settle(live)
-        flow, port = live.flow, live.flow.port
-        if port is None:
+        flow, service = live.flow, live.service
+        if flow.port is None:
             raise ValueError("a flow without a port cannot be dialled")
-        if flow.name in HOST_NAMES:
-            stream = await connect_any(self._loop, _HOST_ADDRESSES, port)
-        else:
-            started = self._loop.clock()
-            try:
-                stream = await self.upstream.connect(flow, port)
-            finally:
-                live.sandbox.observer.took("dial", self._loop.clock() - started)
+        started = self._loop.clock()
+        try:
+            if service is None:
+                stream = await self.upstream.connect(flow, flow.port)
+            elif service.kind is ServiceKind.ADDRESS:
+                there = in_the_network(flow, service)
+                stream = await self.upstream.connect(there, there.port or flow.port)
+            else:
+                stream = await self._services.connect(live.sandbox.id, service)
+        finally:
+            live.sandbox.observer.took("dial", self._loop.clock() - started)
         try:
             self._confirm(live, stream.socket)
         except BaseException:
@@ -92,7 +94,7 @@ class Dialler:
 
     def _confirm(self, live: LiveFlow, connected: socket.socket) -> None:
         """Decide again by the policy of now, and by where the kernel says that a socket leads. Raises DeniedError."""
-        flow = live.flow if live.flow.name in HOST_NAMES else self._as_connected(live.flow, connected)
+        flow = self._as_connected(live.flow, connected) if live.is_to_network else live.flow
         live.is_connected = True
         live.decide_again(flow)
 
@@ -119,17 +121,21 @@ class Dialler:
 
     async def _settle(self, live: LiveFlow) -> None:
         """Have a flow know its addresses, all of them checked. Raises DeniedError or OSError."""
+        live.find_service()
         flow = live.flow
-        if flow.name not in HOST_NAMES:
-            if flow.name is not None:
+        if live.is_to_network:
+            there = flow if live.service is None else in_the_network(flow, live.service)
+            if there.name is not None:
                 if not live.sandbox.admits_name(live.verdict()):
-                    raise OSError(f"too many names were asked for beside {flow.name}")
-                if not self.upstream.resolves(flow.name):
-                    flow = flow._replace(addresses=await self._resolve(live, flow.name))
+                    raise OSError(f"too many names were asked for beside {there.name}")
+                if not self.upstream.resolves(there.name):
+                    flow = flow._replace(addresses=await self._resolve(live, there.name))
+            elif there is not flow:
+                flow = flow._replace(addresses=there.addresses)
             flow = self._with_own(flow, flow.addresses)
         if self.upstream.has_proxy:
             live.check(flow)
-            await self._keep_from_proxy(flow)
+            await self._keep_from_proxy(live, flow)
         live.decide_again(flow)
 
     async def _resolve(self, live: LiveFlow, name: str) -> tuple[Address, ...]:
@@ -139,9 +145,9 @@ class Dialler:
         finally:
             live.sandbox.observer.took("resolve", self._loop.clock() - started)
 
-    async def _keep_from_proxy(self, flow: Flow) -> None:
+    async def _keep_from_proxy(self, live: LiveFlow, flow: Flow) -> None:
         """Deny what would end at the upstream proxy, which goes wherever it is asked to."""
-        if await self.upstream.leads_to_proxy(flow, self._is_own):
+        if await self.upstream.leads_to_proxy(flow, live.service, self._is_own):
             culprit = "the upstream proxy, which is for the gateway alone"
             raise DeniedError(Verdict(Action.DENY, Reason.RESERVED_ADDRESS, None, flow, culprit))
 

@@ -31,10 +31,10 @@ from belljar.gateway.upstream.proxyurl import UpstreamProxy
 from belljar.gateway.upstream.racing import connect_any, first_of, in_turn
 from belljar.gateway.upstream.resolver import ResolutionError, Resolver
 from belljar.gateway.upstream.tunnel import ProxyError, TunnelDialogue, open_tunnel
-from belljar.names import Address, Host
+from belljar.names import Address, Host, parse_authority
 from belljar.policy import CompiledPolicy, Flow, ResolvedPolicy
 from belljar.policy.addresses import unwrap
-from belljar.policy.reserved import HOST_NAMES
+from belljar.policy.services import Service, ServiceKind
 
 
 class UnenforceableError(BelljarError):
@@ -74,22 +74,35 @@ class Upstream:
             return True
         return name is not None and self._exceptions.cover_name(name)
 
-    async def leads_to_proxy(self, flow: Flow, is_own: Callable[[Address, int, int], bool]) -> bool:
-        """Tell whether a flow would end at the proxy itself. Raises OSError if that cannot be told.
+    async def leads_to_proxy(
+        self, flow: Flow, service: Service | None, is_own: Callable[[Address, int, int], bool]
+    ) -> bool:
+        """Tell whether a flow, perhaps to a service, would end at the proxy itself. Raises OSError if nobody can tell.
 
         `is_own` tells whether an address is the host's own, for a protocol and a port.
         """
         proxy = self._proxy
         if proxy is None:
             return False
-        if flow.name == proxy.host:
+        if service is None:
+            named: Host | None = flow.name
+        elif service.kind is ServiceKind.ADDRESS:
+            named = parse_authority(service.target)[0]
+        else:
+            return await self._is_at_port(proxy, service, is_own)
+        if named == proxy.host:
             return True
-        if flow.name in HOST_NAMES and flow.port != proxy.port:
-            return False
         proxies = {unwrap(address) for address in await self._addresses_of(proxy)}
-        if flow.name in HOST_NAMES:
-            return any(address.is_loopback or is_own(address, IPPROTO_TCP, proxy.port) for address in proxies)
         return any(unwrap(address) in proxies for address in flow.addresses)
+
+    async def _is_at_port(
+        self, proxy: UpstreamProxy, service: Service, is_own: Callable[[Address, int, int], bool]
+    ) -> bool:
+        """Tell whether the proxy is a service of this host itself."""
+        if service.kind is not ServiceKind.HOST_PORT or int(service.target) != proxy.port:
+            return False
+        proxies = map(unwrap, await self._addresses_of(proxy))
+        return any(address.is_loopback or is_own(address, IPPROTO_TCP, proxy.port) for address in proxies)
 
     def connect(self, flow: Flow, port: int) -> Coroutine[Any, Any, Stream]:
         """Connect to where a flow leads. Raises OSError."""

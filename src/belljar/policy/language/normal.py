@@ -19,6 +19,7 @@ from belljar.policy.model import (
     Rule,
     Scope,
 )
+from belljar.policy.services import service_from_data
 
 
 def normal_policy(document: Mapping[str, Any]) -> Policy:
@@ -29,6 +30,7 @@ def normal_policy(document: Mapping[str, Any]) -> Policy:
         rules=tuple(map(_rule, document.get("rules", ()))),
         presets=tuple(map(_preset, document.get("presets", ()))),
         host_ports=tuple(map(normal_port, document.get("host_ports", ()))),
+        services=tuple(service_from_data(*entry) for entry in document.get("services", {}).items()),
         allow_private=document.get("allow_private", False),
     )
 

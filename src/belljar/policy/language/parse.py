@@ -23,10 +23,11 @@ from belljar.policy.language.reading import Lines, Reading, UnreadableError, pat
 from belljar.policy.language.syntax import Syntax, read_text
 from belljar.policy.model import Action, DomainPattern, Egress, Mode, Policy, PresetUse, Protocol, Rule
 from belljar.policy.presets import PRESETS
+from belljar.policy.services import Service
 
 T = TypeVar("T")
 
-DOCUMENT_KEYS: Final = ("mode", "egress", "rules", "presets", "host_ports", "allow_private")
+DOCUMENT_KEYS: Final = ("mode", "egress", "rules", "presets", "host_ports", "services", "allow_private")
 EGRESS_KEYS: Final = Egress._fields
 RULE_KEYS: Final = ("name", "action", "domains", "cidrs", "ports", "protocol")
 
@@ -99,6 +100,7 @@ class _Reader:
             rules=self.rules(keys),
             presets=self.entries("presets", keys, self.preset),
             host_ports=self.entries("host_ports", keys, read_host_port),
+            services=self.services(keys),
             allow_private=allow_private is True,
         )
         return policy if mode else None
@@ -120,6 +122,13 @@ class _Reader:
         return Egress(
             **{key: self.entries(f"egress.{key}", lists, _ENTRY_READERS[key]) for key in EGRESS_KEYS if key in lists}
         )
+
+    def services(self, keys: Mapping[str, object]) -> tuple[Service, ...]:
+        if "services" not in keys:
+            return ()
+        from belljar.policy.language.services import read_services  # noqa: PLC0415 - most policies have none
+
+        return read_services(self, keys["services"])
 
     def rules(self, keys: Mapping[str, object]) -> tuple[Rule, ...]:
         taken: dict[str, str] = {}

@@ -8,6 +8,7 @@ from typing import Any, Final
 from belljar.policy.language.syntax import Syntax
 from belljar.policy.model import Egress, Policy, PortRange, PresetUse, Rule
 from belljar.policy.presets import Expansion
+from belljar.policy.services import service_to_data
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9.-]*[A-Za-z0-9]", re.ASCII)
 _SPECIAL_WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
@@ -39,6 +40,8 @@ def to_data(policy: Policy) -> dict[str, Any]:
         data["presets"] = [_preset(use) for use in policy.presets]
     if policy.host_ports:
         data["host_ports"] = [_port(ports) for ports in policy.host_ports]
+    if policy.services:
+        data["services"] = {service.name: service_to_data(service) for service in policy.services}
     if policy.allow_private:
         data["allow_private"] = True
     return data
@@ -75,7 +78,7 @@ def _port(ports: PortRange) -> int | str:
     return ports.first if ports == PortRange(ports.first, ports.first) else str(ports)
 
 
-# YAML and TOML are written by hand: a policy has three shapes only, and both standard writers would need as much
+# YAML and TOML are written by hand: a policy has a few shapes only, and both standard writers would need as much
 # code around them to keep the order, the quotes and the compact rules.
 
 
@@ -85,6 +88,9 @@ def _as_yaml(data: Mapping[str, Any]) -> str:
         if isinstance(value, Mapping):
             lines.append(f"{key}:")
             for inner, entries in value.items():
+                if isinstance(entries, Mapping):
+                    lines.append(f"  {inner}: {_yaml_value(entries)}")
+                    continue
                 lines.append(f"  {inner}:")
                 lines += (f"    - {_yaml_value(entry)}" for entry in entries)
         elif isinstance(value, list):
@@ -102,11 +108,14 @@ def _yaml_value(value: Any) -> str:
 
 
 def _as_toml(data: Mapping[str, Any]) -> str:
-    plain = {key: value for key, value in data.items() if key not in ("egress", "rules")}
+    plain = {key: value for key, value in data.items() if key not in ("egress", "rules", "services")}
     lines = [f"{key} = {_toml_value(value)}" for key, value in plain.items()]
     if "egress" in data:
         lines += ["", "[egress]"]
         lines += (f"{key} = {_toml_value(value)}" for key, value in data["egress"].items())
+    if "services" in data:
+        lines += ["", "[services]"]
+        lines += (f"{name} = {_toml_value(service)}" for name, service in data["services"].items())
     for rule in data.get("rules", ()):
         lines += ["", "[[rules]]"]
         lines += (f"{key} = {_toml_value(value)}" for key, value in rule.items())

@@ -1,0 +1,223 @@
+"""Entries of `services`: each is checked word by word, and becomes a service.
+
+A policy is shown, stored and sent; so it must not have a secret in it. What looks like one is refused.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from ipaddress import ip_address
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+from belljar.names import SpellingError, parse_authority, parse_port
+from belljar.policy.addresses import AddressClass, classify
+from belljar.policy.language.entries import EntryError
+from belljar.policy.services import PROVIDERS, Budget, Service, ServiceKind, service_from_data
+
+SERVICE_KEYS: Final = (
+    *(kind.value for kind in ServiceKind),
+    *("at", "header", "paths", "server_tools", "budget", "shared_budget"),
+)
+BUDGET_KEYS: Final = Budget._fields
+_OF_BROKERS: Final = ("header", "paths", "server_tools", "budget", "shared_budget")
+
+_NAME: Final = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+_GROUP: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
+_HEADER: Final = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
+_HEADER_VALUE: Final = re.compile(r"[\x20-\x7e]{1,4096}", re.ASCII)
+_REFERENCE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}", re.ASCII)
+_PATH_RULE: Final = re.compile(r"(?:[A-Z]{1,16}|\*) /[A-Za-z0-9._~!$&'()+,;=:@/*-]{0,256}", re.ASCII)
+_URL_PATH: Final = re.compile(r"(?:/[A-Za-z0-9._~-]+)*/?", re.ASCII)
+_SECRETIVE: Final = ("auth", "key", "token", "secret", "cookie", "password", "credential")
+_NOT_OURS: Final = frozenset(
+    {"connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+_FRACTION: Final = re.compile(r"[0-9]{1,9}\.[0-9]{1,6}", re.ASCII)
+_LARGEST: Final = 10**15
+
+
+class Reader(Protocol):
+    """Whoever reads the document around an entry."""
+
+    def fail(self, where: str, message: str, path: str = "") -> None:
+        """Note a problem."""
+
+    def keys(self, where: str, value: object, known: tuple[str, ...]) -> dict[str, Any]:
+        """Return a mapping with known keys."""
+
+
+def read_services(reader: Reader, value: object) -> tuple[Service, ...]:
+    """Read all of them; the reader notes what is wrong."""
+    if not isinstance(value, dict):
+        reader.fail("services", "is not a mapping; write names, and what each leads to, such as {anthropic: {}}")
+        return ()
+    found = []
+    for name, entry in value.items():
+        where = f"services.{name}"
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or name == "host":
+            reader.fail(
+                where, "is not the name of a service; write lower-case letters, digits and -, and not host", "services"
+            )
+            continue
+        data = _read_service(reader, where, name, {} if entry is None else entry)
+        if data is not None:
+            found.append(service_from_data(name, data))
+    return tuple(found)
+
+
+def _read_service(reader: Reader, where: str, name: str, entry: object) -> dict[str, Any] | None:
+    """Return a checked entry; None if it cannot be one, which has been noted."""
+    keys = reader.keys(where, entry, SERVICE_KEYS)
+    if not isinstance(entry, dict) or len(keys) != len(entry):
+        return None
+    targets = [kind.value for kind in ServiceKind if kind.value in keys]
+    if len(targets) > 1:
+        reader.fail(where, f"leads to more than one thing: {' and '.join(targets)}; keep one of them")
+        return None
+    if not targets and name not in PROVIDERS:
+        known = ", ".join(PROVIDERS)
+        reader.fail(where, f"does not say where it leads; write url, port, socket or address, or use a name of {known}")
+        return None
+    is_broker = not targets or targets == [ServiceKind.BROKER.value]
+    data: dict[str, Any] = {}
+    for key, value in keys.items():
+        if key in _OF_BROKERS and not is_broker:
+            reader.fail(f"{where}.{key}", "is for brokers; it goes with url, or the name of a provider")
+            return None
+        try:
+            data[key] = _READERS[key](value)
+        except EntryError as error:
+            reader.fail(f"{where}.{key}", str(error))
+            return None
+    if is_broker and targets and "header" not in data and name not in PROVIDERS:
+        data["header"] = {}
+    return data
+
+
+def _port(value: object) -> int:
+    try:
+        return parse_port(str(value) if isinstance(value, int) and not isinstance(value, bool) else "")
+    except SpellingError:
+        raise EntryError("is not a port; write a number from 1 to 65535") from None
+
+
+def _socket(value: object) -> str:
+    if not isinstance(value, str) or not value.startswith("/") or not value.isprintable() or "/../" in f"{value}/":
+        raise EntryError("is not the path of a unix socket; write it from / on, without ..")
+    return value
+
+
+def _address(value: object) -> str:
+    remedy = "write HOST:PORT, such as db.corp.example:5432 or 10.1.2.3:5432"
+    if not isinstance(value, str):
+        raise EntryError(f"is not text; {remedy}")
+    try:
+        host, port = parse_authority(value)
+    except SpellingError as error:
+        raise EntryError(f"{error}; {remedy}") from None
+    if port is None:
+        raise EntryError(f"has no port; {remedy}")
+    if isinstance(host, str):
+        return f"{host}:{port}"
+    if classify(host) is AddressClass.NEVER:
+        raise EntryError(f"{host} is loopback, link-local or reserved, and stays closed; for this machine, write port")
+    return f"[{host}]:{port}" if host.version == 6 else f"{host}:{port}"
+
+
+def _url(value: object) -> str:
+    remedy = "write one such as https://llm.corp.example/v1"
+    if not isinstance(value, str) or not value.isascii() or not value.isprintable() or " " in value:
+        raise EntryError(f"is not a URL; {remedy}")
+    try:
+        parts = urlsplit(value)
+        host, port = parse_authority(parts.netloc)
+    except (SpellingError, ValueError) as error:
+        raise EntryError(f"has a host that cannot be read ({error}); {remedy}") from None
+    if parts.scheme not in ("https", "http") or parts.query or parts.fragment or not _URL_PATH.fullmatch(parts.path):
+        raise EntryError(f"is not a plain https URL; {remedy}, without a query")
+    if any(part in (".", "..") for part in parts.path.split("/")):
+        raise EntryError(f"has . or .. in its path; {remedy}")
+    if parts.scheme == "http" and not _is_this_machine(str(host)):
+        raise EntryError("would send the key in the clear; write https, or http for this machine only")
+    shown = f"[{host}]" if ":" in str(host) else str(host)
+    return f"{parts.scheme}://{shown}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _header(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise EntryError('is not a mapping; write {Authorization: "Bearer ${NAME}"}')
+    found: dict[str, str] = {}
+    for name, text in value.items():
+        if not isinstance(name, str) or not _HEADER.fullmatch(name) or name.lower() in _NOT_OURS:
+            raise EntryError(f"{name!a} is not a header that can be set")
+        if not isinstance(text, str) or not _HEADER_VALUE.fullmatch(text):
+            raise EntryError(f"{name} has a value that is not plain text on one line")
+        if "$" in _REFERENCE.sub("", text):
+            raise EntryError(f"{name} has a $ that names no secret; write ${{NAME}}")
+        if any(word in name.lower() for word in _SECRETIVE) and not _REFERENCE.search(text):
+            raise EntryError(f"{name} looks like a secret, which no policy may have in it; write ${{NAME}} instead")
+        if name.lower() in found:
+            raise EntryError(f"{name} stands twice; keep one of them")
+        found[name.lower()] = text
+    return found
+
+
+def _paths(value: object) -> list[str]:
+    remedy = 'write a method and a path, such as "POST /v1/messages", with * for anything'
+    if not isinstance(value, list) or not value:
+        raise EntryError(f"is not a list; {remedy}")
+    for rule in value:
+        if not isinstance(rule, str) or not _PATH_RULE.fullmatch(rule) or rule.count("*") > 4 or "//" in rule:
+            raise EntryError(f"{rule!a} is no rule; {remedy}")
+    return value
+
+
+def _server_tools(value: object) -> str:
+    if value not in ("allow", "refuse"):
+        raise EntryError('is neither "allow" nor "refuse"; write one of them')
+    return str(value)
+
+
+def _budget(value: object) -> dict[str, float]:
+    if not isinstance(value, dict) or not value or not set(value) <= set(BUDGET_KEYS):
+        raise EntryError(f"is not a budget; write a mapping with some of: {', '.join(BUDGET_KEYS)}")
+    return {key: _amount(key, amount) for key, amount in value.items()}
+
+
+def _amount(key: str, value: object) -> float:
+    """Read an amount; a fraction is text in YAML, which has more ways to write one than people know."""
+    if key == "dollars" and isinstance(value, str) and _FRACTION.fullmatch(value):
+        value = float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LARGEST:
+        if isinstance(value, int):
+            return value
+        if key == "dollars":
+            return int(value) if value.is_integer() else value
+    raise EntryError(f"{key} is not an amount; write a number above 0")
+
+
+def _shared_budget(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict) or not isinstance(value.get("group"), str) or not _GROUP.fullmatch(value["group"]):
+        raise EntryError("names no group; write {group: NAME} and amounts")
+    return {"group": value["group"], **_budget({key: amount for key, amount in value.items() if key != "group"})}
+
+
+_READERS: Final[Mapping[str, Callable[[object], Any]]] = {
+    "port": _port,
+    "socket": _socket,
+    "address": _address,
+    "url": _url,
+    "at": _port,
+    "header": _header,
+    "paths": _paths,
+    "server_tools": _server_tools,
+    "budget": _budget,
+    "shared_budget": _shared_budget,
+}
