@@ -21,7 +21,9 @@ from belljar.cli.backendname import BackendName
 from belljar.cli.runpolicy import PolicyOptions, RunPolicy, policy_of
 from belljar.errors import BelljarError, message
 from belljar.linux.files.links import links_on
-from belljar.policy import Mode
+from belljar.policy import Mode, Policy
+from belljar.policy.services import ServiceKind
+from belljar.policy.variables import variables_for
 from belljar.sandbox.files.homes import home_inside
 from belljar.sandbox.spec import Bind, Command, Isolation, ResourceLimits, SandboxSpec
 from belljar.statedir import known_states
@@ -65,6 +67,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
         _many("--deny-port", "PORT", "Deny a port."),
         _many("--preset", "NAME", "Grant a bundle, such as python or node."),
         _many("--host-port", "PORT", "Open a port of this machine's loopback."),
+        _many("--broker", "NAME[=URL]", "Lead to a model API and keep the key outside: anthropic, openai, or by URL."),
         click.option("--disable-internet", is_flag=True, help="The same as --mode block-all."),
         click.option("--enable-internet", is_flag=True, help="The same as --mode allow-all."),
         click.option("--no-network-isolation", is_flag=True, help="Leave the command in this machine's network."),
@@ -215,11 +218,23 @@ class _Run:
         policy = policy_of(self._policy_options(), self._exposed())
         for warning in policy.warnings:
             self._say(f"warning: {warning}")
+        self._check_brokers(policy.policy)
+        self._spec = replace(
+            self._spec, environment={**variables_for(policy.policy.services), **self._spec.environment}
+        )
         settings = read_settings(os.environ, resolver=options["resolver"])
         if unused := unused_proxy(os.environ, settings):
             self._say(f"warning: {unused}")
         audit = self._open_audit(options["audit"]) if options["audit"] else None
         return self._start(lambda: self._network(policy, settings, audit), notice(policy.flat()))
+
+    def _check_brokers(self, policy: Policy) -> None:
+        """Make sure that there is what brokers need, before anything is started. Raises BelljarError."""
+        brokers = [service for service in policy.services if service.kind is ServiceKind.BROKER]
+        if brokers:
+            from belljar.broker.requirements import check_brokers  # noqa: PLC0415 - most runs have none
+
+            check_brokers(brokers, os.environ, self._exposed())
 
     def _network(self, policy: RunPolicy, settings: "Settings", audit: int | None) -> "NetworkAccess":
         """Return what the command can reach; note in a ledger what it does with that."""
@@ -302,7 +317,7 @@ class _Run:
             raise BelljarError(
                 "--mode, --disable-internet, --enable-internet and --learn contradict each other; keep one of them"
             )
-        lists = ("allow", "allow_cidr", "allow_port", "deny", "deny_cidr", "deny_port", "preset", "host_port")
+        lists = ("allow", "allow_cidr", "allow_port", "deny", "deny_cidr", "deny_port", "preset", "host_port", "broker")
         return PolicyOptions(options["policy"], modes.pop() if modes else None, *(options[name] for name in lists))
 
     def _own_file(self, option: str) -> Path:

@@ -16,6 +16,7 @@ from belljar.policy.language.reading import Reading
 from belljar.policy.language.render import flatten, to_data
 from belljar.policy.model import Egress
 from belljar.policy.presets import Expansion, expand
+from belljar.policy.services import PROVIDERS
 
 _OPTIONS: Final = {
     "egress.allowed_domains": "--allow",
@@ -23,6 +24,7 @@ _OPTIONS: Final = {
     "egress.allowed_ports": "--allow-port",
     "presets": "--preset",
     "host_ports": "--host-port",
+    "services": "--broker",
     "rules[0].domains": "--deny",
     "rules[0].cidrs": "--deny-cidr",
     "rules[0].ports": "--deny-port",
@@ -55,6 +57,7 @@ class PolicyOptions(NamedTuple):
     deny_port: tuple[str, ...] = ()
     preset: tuple[str, ...] = ()
     host_port: tuple[str, ...] = ()
+    broker: tuple[str, ...] = ()
 
 
 class RunPolicy(NamedTuple):
@@ -103,6 +106,7 @@ def _document(options: PolicyOptions, mode: Mode) -> dict[str, Any]:
         },
         "presets": list(options.preset),
         "host_ports": _ports(options.host_port),
+        "services": dict(map(_broker, options.broker)),
     }
     # What is denied here is denied in either mode, and before anything that a file grants.
     denied = [
@@ -121,6 +125,19 @@ def _ports(texts: tuple[str, ...]) -> list[int | str]:
     return [int(text) if text.isdecimal() and len(text) <= len("65535") else text for text in texts]
 
 
+def _broker(text: str) -> tuple[str, dict[str, Any]]:
+    """Read NAME, NAME=URL or a URL, which needs no other name than this. Raises OptionError."""
+    name, named, url = text.partition("=") if not text.startswith(("https:", "http:")) else ("models", "=", text)
+    if not named:
+        if name not in PROVIDERS:
+            raise OptionError(f'--broker: "{name}" is none of {", ".join(PROVIDERS)}; for another, write NAME=URL')
+        return name, {}
+    if name in PROVIDERS:
+        return name, {"url": url}
+    key = f"{name.upper().replace('-', '_')}_API_KEY"
+    return name, {"url": url, "header": {"authorization": f"Bearer ${{{key}}}"}}
+
+
 def _joined(policy: Policy, added: Policy) -> Policy:
     lists: Iterator[Any] = (ours + more for ours, more in zip(policy.egress, added.egress, strict=True))
     return policy._replace(
@@ -128,6 +145,7 @@ def _joined(policy: Policy, added: Policy) -> Policy:
         rules=added.rules + policy.rules,
         presets=policy.presets + added.presets,
         host_ports=policy.host_ports + added.host_ports,
+        services=tuple({service.name: service for service in (*policy.services, *added.services)}.values()),
     )
 
 

@@ -1,6 +1,7 @@
 """What became of a run: what was reached, what was denied and why, and what would allow it."""
 
 import codecs
+from dataclasses import asdict
 from typing import Any, Final
 
 import click
@@ -19,7 +20,7 @@ _escape: Final = codecs.getencoder("unicode_escape")
 
 def as_text(ledger: Ledger, changes: Changes) -> str:
     """Return the summary for a person; empty if there is nothing to tell."""
-    return "".join(f"{line}\n" for line in (*_reached(ledger), *_denied(ledger), *_changed(changes)))
+    return "".join(f"{line}\n" for line in (*_reached(ledger), *_used(ledger), *_denied(ledger), *_changed(changes)))
 
 
 def as_object(ledger: Ledger, changes: Changes, exit_code: int) -> dict[str, Any]:
@@ -32,6 +33,7 @@ def as_object(ledger: Ledger, changes: Changes, exit_code: int) -> dict[str, Any
             {"destination": str(where), "flows": sums.flows, "bytes_up": sums.bytes_up, "bytes_down": sums.bytes_down}
             for where, sums in ledger.reached.items()
         ],
+        "services": {name: asdict(sums) for name, sums in ledger.used.items()},
         "denied": [
             {
                 "destination": str(where),
@@ -66,6 +68,16 @@ def _reached(ledger: Ledger) -> list[str]:
         for where, sums in sorted(ledger.reached.items(), key=lambda item: -item[1].bytes_down)
     ]
     return ["belljar: reached", *lines]
+
+
+def _used(ledger: Ledger) -> list[str]:
+    lines = []
+    for name, sums in ledger.used.items():
+        parts = [_times(sums.requests, "request"), f"{sums.input_tokens} tokens in, {sums.output_tokens} out"]
+        parts += [f"${sums.dollars:.4f}"] if sums.dollars is not None else []
+        parts += [f"{sums.refused} refused"] if sums.refused else []
+        lines.append(f"  {click.style('✓', fg='green')} {name}  {', '.join(parts)}")
+    return ["belljar: used", *lines] if lines else []
 
 
 def _denied(ledger: Ledger) -> list[str]:

@@ -29,14 +29,19 @@ from belljar.policy import CompiledPolicy
 class Gateway:
     """Serves sandboxes until it is closed. Everything happens on the loop's thread."""
 
-    def __init__(self, loop: Loop, resolver: Resolver, settings: Settings = DEFAULTS) -> None:
+    def __init__(
+        self, loop: Loop, resolver: Resolver, settings: Settings = DEFAULTS, *, broker: int | None = None
+    ) -> None:
+        """`broker` is a descriptor of the broker's socket, for services that are brokers."""
         self._loop = loop
         self._settings = settings
-        self._dialler = Dialler(loop, resolver, settings)
+        self._dialler = Dialler(loop, resolver, settings, broker=broker)
         self._forward: Forward = partial(forward, resolver)
         self._budget = Budget()
         self._sandboxes: dict[str, SandboxState] = {}
         self._closing: dict[SandboxState, Callable[[], None]] = {}
+        self.on_closed: Callable[[], None] = lambda: None
+        """Called when everything has ended."""
 
     def open(self, sandbox: SandboxState, listeners: Listeners) -> None:
         """Begin to serve a sandbox through its listeners, which the gateway owns from now on.
@@ -79,6 +84,7 @@ class Gateway:
                 end()
             self._forget(sandbox)
         self._dialler.close()
+        self.on_closed()
 
     def _listen(self, sandbox: SandboxState) -> None:
         """Start what serves each of a sandbox's listeners."""

@@ -17,8 +17,6 @@ from belljar.policy.language.entries import EntryError, read_cidr
 from belljar.policy.model import Network
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from belljar.gateway.upstream.proxyurl import UpstreamProxy
 
 RESOLVER: Final = "BELLJAR_RESOLVER"
@@ -65,9 +63,6 @@ class Settings(NamedTuple):
     exceptions: Exceptions = Exceptions()
     proxy_resolves: bool = False
     """Whether names are left to the proxy, and with them the guard on addresses."""
-
-    broker: "Path | None" = None
-    """The socket at which the broker takes connections, if there is one."""
 
 
 DEFAULTS: Final = Settings()

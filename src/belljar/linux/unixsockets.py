@@ -21,13 +21,18 @@ def connect_without_links(path: Path) -> socket.socket:
                 raise OSError(f"{path} has a symbolic link in it; name the path that it leads to")
         if not stat.S_ISSOCK(kind):
             raise OSError(f"{path} is not a unix socket")
-        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-        try:
-            connected.connect(f"/proc/self/fd/{here}")
-        except BaseException:
-            connected.close()
-            raise
-        return connected
+        return connect_held(here)
+
+
+def connect_held(descriptor: int) -> socket.socket:
+    """Return a non-blocking connection to the socket whose file a descriptor holds. Raises OSError."""
+    connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    try:
+        connected.connect(f"/proc/self/fd/{descriptor}")
+    except BaseException:
+        connected.close()
+        raise
+    return connected
 
 
 def _hold(held: ExitStack, name: str, directory: int | None) -> int:

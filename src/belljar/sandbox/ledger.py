@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from belljar.gateway.audit.events import DnsDenied, Event, FlowAllowed, FlowClosed, FlowDenied
+from belljar.gateway.audit.events import DnsDenied, Event, FlowAllowed, FlowClosed, FlowDenied, ServiceUsed
 from belljar.gateway.audit.log import AuditLog
 
 MOST_DESTINATIONS: Final = 2000
@@ -46,12 +46,25 @@ class Denied:
 
 
 @dataclass(slots=True)
+class Used:
+    """How much was made of a service that is a broker."""
+
+    requests: int = 0
+    refused: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    dollars: float | None = None
+
+
+@dataclass(slots=True)
 class Ledger:
     """Takes every event of one sandbox, and passes it on to the audit log, if there is one."""
 
     audit: AuditLog | None = None
     reached: dict[UsedDestination, Reached] = field(default_factory=dict)
     denied: dict[UsedDestination, Denied] = field(default_factory=dict)
+    used: dict[str, Used] = field(default_factory=dict)
+    """By the name of the service."""
 
     def write(self, sandbox: str | None, event: Event) -> bool:
         """Take note of an event; False if the audit log has lost it."""
@@ -63,6 +76,8 @@ class Ledger:
             self._deny(_where(event), event.reason, event.sentence)
         elif isinstance(event, DnsDenied):
             self._deny(UsedDestination(event.name, None, None, "dns"), event.reason, event.sentence)
+        elif isinstance(event, ServiceUsed):
+            self._use(event)
         return self.audit is None or self.audit.write(sandbox, event)
 
     def _reached(self, event: FlowAllowed) -> Reached:
@@ -75,6 +90,15 @@ class Ledger:
         if (sums := self.reached.get(_where(event))) is not None:  # not if it was denied when it was connected already
             sums.bytes_up += event.bytes_up
             sums.bytes_down += event.bytes_down
+
+    def _use(self, event: ServiceUsed) -> None:
+        sums = self.used.setdefault(event.service, Used())
+        sums.requests += 1
+        sums.refused += event.refused is not None
+        sums.input_tokens += event.input_tokens
+        sums.output_tokens += event.output_tokens
+        if event.dollars is not None:
+            sums.dollars = (sums.dollars or 0) + event.dollars
 
     def _deny(self, where: UsedDestination, reason: str, sentence: str) -> None:
         if where in self.denied or len(self.denied) < MOST_DESTINATIONS:

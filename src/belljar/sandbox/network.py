@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from belljar.gateway.settings import Settings
 from belljar.policy import CompiledPolicy
+from belljar.policy.services import ServiceKind
 
 if TYPE_CHECKING:  # to import them takes as long as to make a sandbox
     from belljar.gateway.limits import Limits
@@ -18,3 +19,8 @@ class NetworkAccess(NamedTuple):
     ledger: "Ledger"
     limits: "Limits | None" = None
     """What it may use of the gateway, if that is not what every sandbox may."""
+
+    @property
+    def has_broker(self) -> bool:
+        """Whether a service of it is a broker."""
+        return any(service.kind is ServiceKind.BROKER for service in self.policy.services.values())

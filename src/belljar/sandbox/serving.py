@@ -1,5 +1,7 @@
 """The gateway of one sandbox, with all that has to be imported for it."""
 
+from typing import TYPE_CHECKING, Any
+
 from belljar.gateway.audit.log import keep_flushed
 from belljar.gateway.audit.observing import Observer
 from belljar.gateway.gateway import Gateway
@@ -11,13 +13,41 @@ from belljar.gateway.upstream.resolver import Resolver
 from belljar.linux.processes import allow_most_descriptors
 from belljar.sandbox.network import NetworkAccess
 
+if TYPE_CHECKING:
+    from belljar.gateway.upstream.brokerdoor import BrokerDoor
 
-def serve(loop: Loop, network: NetworkAccess, listeners: Listeners) -> Gateway:
-    """Have a gateway answer at a sandbox's doors."""
+
+def serve(loop: Loop, network: NetworkAccess, listeners: Listeners, *, modules_are_safe: bool = True) -> Gateway:
+    """Have a gateway answer at a sandbox's doors.
+
+    `modules_are_safe` tells whether what Python imports is out of the sandbox's reach. If it is not, a broker is
+    started now or never.
+    """
     allow_most_descriptors()  # the command has been forked, and keeps the limit that it was given
-    gateway = Gateway(loop, Resolver(loop, network.settings.resolvers), network.settings)
+    observer = Observer("local", audit=network.ledger)
+    broker = _broker(loop, observer) if network.has_broker else None
+    gateway = Gateway(
+        loop,
+        Resolver(loop, network.settings.resolvers),
+        network.settings,
+        broker=None if broker is None else broker.descriptor,
+    )
+    if broker is not None:
+        gateway.on_closed = broker.close
+        if not modules_are_safe:
+            broker.start()
+            broker.may_start = False
     if network.ledger.audit is not None:
         loop.spawn(keep_flushed(loop, network.ledger.audit))
-    observer = Observer("local", audit=network.ledger)
     gateway.open(SandboxState("local", network.policy, observer, network.limits or Limits()), listeners)
     return gateway
+
+
+def _broker(loop: Loop, observer: Observer) -> "BrokerDoor":
+    from belljar.gateway.upstream.brokerdoor import BrokerDoor, memory_ledger, used_by  # noqa: PLC0415 - few have one
+
+    def note(event: dict[str, Any]) -> None:
+        if (used := used_by(event)) is not None:
+            observer.service_used(used)
+
+    return BrokerDoor(loop, memory_ledger(), note)

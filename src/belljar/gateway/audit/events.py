@@ -130,6 +130,21 @@ class DnsRefused(NamedTuple):
     detail: str
 
 
+class ServiceUsed(NamedTuple):
+    """A request to a service that is a broker has been answered, by whomever it leads to or by the broker itself."""
+
+    service: str
+    status: int
+    refused: str | None
+    model: str | None
+    input_tokens: int
+    output_tokens: int
+    dollars: float | None
+    bytes_up: int
+    bytes_down: int
+    seconds: float
+
+
 class TrafficFolded(NamedTuple):
     """Several events of one kind, about the same destination, that are not told one by one."""
 
@@ -181,6 +196,7 @@ Event: TypeAlias = (
     | DnsAnswered
     | DnsDenied
     | DnsRefused
+    | ServiceUsed
     | TrafficFolded
     | PolicyChanged
     | LimitReached
@@ -200,6 +216,7 @@ EVENTS: Final[Mapping[type[Event], str]] = MappingProxyType(
         DnsAnswered: "dns.answered",
         DnsDenied: "dns.denied",
         DnsRefused: "dns.refused",
+        ServiceUsed: "service.used",
         TrafficFolded: "traffic.folded",
         PolicyChanged: "policy.changed",
         LimitReached: "limit.reached",

@@ -44,6 +44,15 @@ CPU_SECONDS: Final = Metric(
 )
 BUFFERED: Final = Metric("belljar_buffered_bytes", "gauge", "Memory that the gateway holds for what is on its way.")
 GENERATION: Final = Metric("belljar_policy_generation", "gauge", "The generation of the policy in force.")
+SERVICE_REQUESTS: Final = Metric(
+    "belljar_service_requests_total", "counter", "Requests to services that are brokers.", ("service", "result")
+)
+SERVICE_TOKENS: Final = Metric(
+    "belljar_service_tokens_total", "counter", "Tokens that model APIs have counted.", ("service", "direction")
+)
+SERVICE_DOLLARS: Final = Metric(
+    "belljar_service_dollars_total", "counter", "What that cost, by the user's prices.", ("service",)
+)
 AUDIT_LOST: Final = Metric("belljar_audit_lost_total", "counter", "Audit lines that were not written.", ("cause",))
 
 METRICS: Final = (
@@ -61,10 +70,13 @@ METRICS: Final = (
     CPU_SECONDS,
     BUFFERED,
     GENERATION,
+    SERVICE_REQUESTS,
+    SERVICE_TOKENS,
+    SERVICE_DOLLARS,
     AUDIT_LOST,
 )
 
-Counts: TypeAlias = defaultdict[tuple[str, ...], int]
+Counts: TypeAlias = defaultdict[tuple[str, ...], float]
 """The values of a counter by those of its labels: ``counts["udp", "denied"] += 1``."""
 
 

@@ -30,6 +30,7 @@ from belljar.gateway.audit.events import (
     PolicyChanged,
     SandboxClosed,
     SandboxOpened,
+    ServiceUsed,
     Transport,
 )
 from belljar.gateway.audit.metrics import Metric, Metrics
@@ -44,6 +45,9 @@ _DENIALS_PER_SECOND: Final = 100
 _DENIALS_AT_ONCE: Final = 1000
 _REPEAT_SECONDS: Final = 10.0
 _SHOWN_ADDRESSES: Final = 8
+_FAILURE: Final = 400
+"""From which status on an answer is none that was hoped for."""
+
 _REMEMBERED_DESTINATIONS: Final = 256
 
 
@@ -101,6 +105,9 @@ class Observer:
         self._limits = numbers.counts(of.LIMITS)
         self._bugs = numbers.counts(of.BUGS)
         self._lost = numbers.counts(of.AUDIT_LOST)
+        self._requests = numbers.counts(of.SERVICE_REQUESTS)
+        self._tokens = numbers.counts(of.SERVICE_TOKENS)
+        self._dollars = numbers.counts(of.SERVICE_DOLLARS)
         self._generation = 0
         self.read_from(of.GENERATION, lambda: self._generation)
 
@@ -198,6 +205,17 @@ class Observer:
         """A question was refused because of a limit."""
         self._queries[transport, "limited"] += 1
         self.limit_reached(limit)
+
+    # Services.
+
+    def service_used(self, event: ServiceUsed) -> None:
+        """A broker has answered a request, or has had it answered."""
+        result = "refused" if event.refused else "failed" if event.status >= _FAILURE else "answered"
+        self._requests[event.service, result] += 1
+        self._tokens[event.service, "input"] += event.input_tokens
+        self._tokens[event.service, "output"] += event.output_tokens
+        self._dollars[event.service,] += event.dollars or 0
+        self._write(event)
 
     # What should not happen.
 

@@ -35,12 +35,15 @@ _FAMILIES: Final = {4: int(socket.AF_INET), 6: int(socket.AF_INET6)}
 class Dialler:
     """Opens connections for flows that the policy allows."""
 
-    def __init__(self, loop: Loop, resolver: Resolver, settings: Settings = DEFAULTS) -> None:
+    def __init__(
+        self, loop: Loop, resolver: Resolver, settings: Settings = DEFAULTS, *, broker: int | None = None
+    ) -> None:
+        """`broker` is a descriptor of the broker's socket, if there is one."""
         self._loop = loop
         self._resolver = resolver
         self._routes = Routes()
         self.upstream = Upstream(loop, resolver, settings)
-        self._services = ServiceDialler(loop, settings.broker)
+        self._services = ServiceDialler(loop, broker)
 
     def close(self) -> None:
         """Release what is held between dials."""

@@ -13,7 +13,7 @@ from typing import Final
 from belljar.gateway.io.loop import Loop
 from belljar.gateway.io.streams import Stream
 from belljar.gateway.upstream.racing import connect_any
-from belljar.linux.unixsockets import connect_without_links
+from belljar.linux.unixsockets import connect_held, connect_without_links
 from belljar.names import parse_authority
 from belljar.policy import Flow
 from belljar.policy.services import Service, ServiceKind
@@ -24,8 +24,8 @@ _HOST_ADDRESSES: Final = (IPv4Address("127.0.0.1"), IPv6Address("::1"))
 class ServiceDialler:
     """Connects to services."""
 
-    def __init__(self, loop: Loop, broker: Path | None) -> None:
-        """Know the socket of the broker, if this gateway has one."""
+    def __init__(self, loop: Loop, broker: int | None) -> None:
+        """Know a descriptor of the broker's socket, if this gateway has a broker."""
         self._loop, self._broker = loop, broker
 
     async def connect(self, sandbox: str, service: Service) -> Stream:
@@ -41,7 +41,7 @@ class ServiceDialler:
 
         if self._broker is None:
             raise OSError("this gateway has no broker")
-        stream = Stream(self._loop, connect_without_links(self._broker))
+        stream = Stream(self._loop, connect_held(self._broker))
         try:
             await stream.write(preamble.write(sandbox, service, refuse_tools=not service.server_tools))
         except BaseException:

@@ -1,7 +1,6 @@
 """What the supervisor and a worker tell each other besides policies, as plain data and back."""
 
 from ipaddress import IPv6Address, ip_address, ip_network
-from pathlib import Path
 from typing import Any
 
 from belljar.gateway.settings import Exceptions, Settings
@@ -36,7 +35,6 @@ def settings_to_data(settings: Settings) -> dict[str, Any]:
         "proxy": [_written(proxy.host), proxy.port, proxy.authorization] if proxy else None,
         "exceptions": [exceptions.everything, exceptions.domains, [str(network) for network in exceptions.ranges]],
         "proxy_resolves": settings.proxy_resolves,
-        "broker": str(settings.broker) if settings.broker else None,
     }
 
 
@@ -48,7 +46,6 @@ def settings_from_data(data: dict[str, Any]) -> Settings:
         proxy=_proxy_from_data(*data["proxy"]) if data["proxy"] else None,
         exceptions=Exceptions(everything, tuple(domains), tuple(map(ip_network, ranges))),
         proxy_resolves=data["proxy_resolves"],
-        broker=Path(data["broker"]) if data["broker"] else None,
     )
 
 

@@ -60,6 +60,13 @@ class Start(NamedTuple):
     settings: dict[str, Any]
     on_full: str
     audit: int | None
+    broker: int | None
+    """A descriptor of the broker's socket."""
+
+    def descriptors(self) -> dict[str, int]:
+        """Return what is handed over, by what it is for."""
+        held = {"audit": self.audit, "broker": self.broker}
+        return {use: descriptor for use, descriptor in held.items() if descriptor is not None}
 
 
 class Keeper:
@@ -242,10 +249,9 @@ class Keeper:
 
     async def _begin(self, worker: WorkerProcess) -> None:
         start = self._start
-        descriptors = [start.audit] if start.audit is not None else []
-        await self._patiently(
-            worker, worker.ask("begin", descriptors, patience=PATIENCE, settings=start.settings, on_full=start.on_full)
-        )
+        handed = start.descriptors()
+        begin = {"settings": start.settings, "on_full": start.on_full, "descriptors": list(handed)}
+        await self._patiently(worker, worker.ask("begin", list(handed.values()), patience=PATIENCE, **begin))
         self._has_begun = True
         while waiting := [kept for kept in self.sandboxes.values() if _is_due(kept, worker)]:
             await self._put(waiting[0], worker)

@@ -18,13 +18,14 @@ from threading import Lock, Thread
 from typing import Any, Final, Literal, Self
 
 from belljar.gateway.audit.log import AuditLog, keep_flushed
-from belljar.gateway.audit.metrics import merge
-from belljar.gateway.audit.observing import Denial
+from belljar.gateway.audit.metrics import Metrics, merge
+from belljar.gateway.audit.observing import Denial, Observer
 from belljar.gateway.io.loop import Loop, Task, log_bug
 from belljar.gateway.limits import Limits
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.service import Acknowledgement, OpenFlow
 from belljar.gateway.settings import DEFAULTS, Settings
+from belljar.gateway.upstream.brokerdoor import BrokerDoor, memory_ledger, used_by
 from belljar.gateway.workers.data import flow_from_data, settings_to_data
 from belljar.gateway.workers.keeper import Keeper, Start
 from belljar.gateway.workers.namememory import NameMemory
@@ -49,12 +50,21 @@ class Workers:
         *,
         audit: int | None = None,
         on_full: Literal["lose", "block"] = "lose",
+        ledger: int | None = None,
     ) -> None:
-        """`audit` is a descriptor that is open for appending, and stays the caller's; see AuditLog for `on_full`."""
+        """`audit` is a descriptor that is open for appending, and stays the caller's; see AuditLog for `on_full`.
+
+        `ledger` is one of a file in which the broker keeps what it has counted, and is the caller's, too; without it,
+        that ends with the workers.
+        """
         self._loop = Loop()
         log = os.dup(audit) if audit is not None else None
         self._audit = AuditLog(log) if log is not None else None
-        start = Start(settings_to_data(settings), on_full, log)
+        self._broker = BrokerDoor(self._loop, os.dup(ledger) if ledger is not None else memory_ledger(), self._note)
+        self._usage: dict[str, Observer] = {}
+        """What was counted of services, by sandbox; the broker is nobody's worker."""
+        self._numbers = Metrics()
+        start = Start(settings_to_data(settings), on_full, log, self._broker.descriptor)
         self._keepers = [Keeper(self._loop, start, self._audit) for _ in range(count)]
         self._homes: dict[str, Keeper] = {}
         """Where each sandbox is served; like all that the loop uses, changed on its thread only."""
@@ -186,6 +196,7 @@ class Workers:
             keeper.reap()
             for kept in keeper.sandboxes.values():
                 kept.close()
+        self._broker.close()
         if self._audit is not None:
             self._audit.close()
         self._loop.close()
@@ -217,11 +228,23 @@ class Workers:
 
     async def _close(self, sandbox: str) -> None:
         keeper = self._homes.pop(sandbox)
+        self._usage.pop(sandbox, None)
+        self._numbers.forget(sandbox)
         await keeper.close(keeper.sandboxes[sandbox])
 
     async def _metrics(self) -> list[str]:
         asking = [self._loop.spawn(_unless_silent(keeper.ask("metrics"))) for keeper in self._keepers]
-        return [numbers for task in asking if (numbers := await self._loop.join(task)) is not None]
+        counted = [numbers for task in asking if (numbers := await self._loop.join(task)) is not None]
+        return [*counted, self._numbers.render()]
+
+    def _note(self, event: dict[str, Any]) -> None:
+        """Take note of what the broker says of a sandbox's request."""
+        sandbox, used = event["sandbox"], used_by(event)
+        if used is None or sandbox not in self._homes:
+            return
+        if sandbox not in self._usage:
+            self._usage[sandbox] = Observer(sandbox, audit=self._audit, metrics=self._numbers)
+        self._usage[sandbox].service_used(used)
 
     async def _is_up(self) -> None:
         for keeper in self._keepers:

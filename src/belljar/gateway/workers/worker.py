@@ -57,11 +57,12 @@ class Worker:
         self._loop = loop
         self._metrics = Metrics()
         self._audit = None
-        if begin.descriptors:
-            self._audit = AuditLog(begin.descriptors[0], on_full=begin.data["on_full"])
+        handed = dict(zip(begin.data["descriptors"], begin.descriptors, strict=True))
+        if "audit" in handed:
+            self._audit = AuditLog(handed["audit"], on_full=begin.data["on_full"])
             loop.spawn(keep_flushed(loop, self._audit))
         settings = settings_from_data(begin.data["settings"])
-        self._gateway = Gateway(loop, Resolver(loop, settings.resolvers), settings)
+        self._gateway = Gateway(loop, Resolver(loop, settings.resolvers), settings, broker=handed.get("broker"))
         self._settings = settings
         self._compiling = ThreadPoolExecutor(_THREADS, thread_name_prefix="belljar-policies")
         self._newest: dict[str, int] = {}

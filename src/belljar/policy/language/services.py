@@ -24,7 +24,7 @@ _OF_BROKERS: Final = ("header", "paths", "server_tools", "budget", "shared_budge
 _NAME: Final = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _GROUP: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 _HEADER: Final = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
-_HEADER_VALUE: Final = re.compile(r"[\x20-\x7e]{1,4096}", re.ASCII)
+_HEADER_VALUE: Final = re.compile(r"[\x20-\x7e]{1,512}", re.ASCII)
 _REFERENCE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}", re.ASCII)
 _PATH_RULE: Final = re.compile(r"(?:[A-Z]{1,16}|\*) /[A-Za-z0-9._~!$&'()+,;=:@/*-]{0,256}", re.ASCII)
 _URL_PATH: Final = re.compile(r"(?:/[A-Za-z0-9._~-]+)*/?", re.ASCII)
@@ -33,6 +33,7 @@ _NOT_OURS: Final = frozenset(
     {"connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 _FRACTION: Final = re.compile(r"[0-9]{1,9}\.[0-9]{1,6}", re.ASCII)
+_MOST_ENTRIES: Final = 32
 _LARGEST: Final = 10**15
 
 
@@ -151,7 +152,7 @@ def _is_this_machine(host: str) -> bool:
 
 
 def _header(value: object) -> dict[str, str]:
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or len(value) > _MOST_ENTRIES:
         raise EntryError('is not a mapping; write {Authorization: "Bearer ${NAME}"}')
     found: dict[str, str] = {}
     for name, text in value.items():
@@ -171,7 +172,7 @@ def _header(value: object) -> dict[str, str]:
 
 def _paths(value: object) -> list[str]:
     remedy = 'write a method and a path, such as "POST /v1/messages", with * for anything'
-    if not isinstance(value, list) or not value:
+    if not isinstance(value, list) or not value or len(value) > _MOST_ENTRIES:
         raise EntryError(f"is not a list; {remedy}")
     for rule in value:
         if not isinstance(rule, str) or not _PATH_RULE.fullmatch(rule) or rule.count("*") > 4 or "//" in rule:

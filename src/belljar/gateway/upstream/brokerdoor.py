@@ -1,0 +1,193 @@
+"""The broker, as whoever owns a gateway sees it: a socket to connect to, and a process that is started for it.
+
+Theory of operation
+-------------------
+The socket listens from the beginning, and the process is started for the first connection, which waits in the kernel
+for that long: who uses no broker does not pay for one. Its file is removed as soon as it is held; a gateway connects
+through the descriptor, here or in a worker that was given it.
+
+A broker that dies closes the connections it had, and the gateway tells their clients that it has (502). The next
+connection starts another. One that dies young again and again is not started for a while, and connections are closed
+that come meanwhile: a door that does not open is said to be closed. What it has counted is in a file that its owner
+holds (`ledger`), so no budget begins anew.
+
+It says what has become of requests, a line of JSON each; the end of that stream is its end.
+"""
+
+import json
+import os
+import socket
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import belljar
+from belljar.gateway.audit.events import ServiceUsed
+from belljar.gateway.io.loop import Loop, Watch, log_bug
+
+if TYPE_CHECKING:
+    import subprocess
+
+_PROGRAM: Final = """\
+import sys
+sys.path.append(sys.argv[1])
+from belljar.broker.process import main
+main(*map(int, sys.argv[2:]))
+"""
+_OUR_MODULES: Final = str(Path(belljar.__file__).resolve().parents[1])
+_WAITING: Final = 4096
+"""Connections that wait for a broker to be started."""
+
+_YOUNG_SECONDS: Final = 2.0
+_LONGEST_LINE: Final = 1 << 16
+_READ_BYTES: Final = 1 << 16
+_UNTOLD: Final = {"input_tokens": 0, "output_tokens": 0, "bytes_up": 0, "bytes_down": 0}
+
+
+class BrokerDoor:
+    """Where a gateway reaches the broker. Everything happens on the loop's thread."""
+
+    def __init__(self, loop: Loop, ledger: int, on_event: Callable[[dict[str, Any]], None]) -> None:
+        """Have somewhere to connect to. `ledger` is a file that is ours; events of the broker are told as they come."""
+        self._loop, self._ledger, self._on_event = loop, ledger, on_event
+        self._listener, self.descriptor = _listen()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._said: socket.socket | None = None
+        self._unread = bytearray()
+        self._born = -_YOUNG_SECONDS
+        self._is_failing = self._is_closed = False
+        self.may_start = True
+        """Whether a broker may be started from now on; not if what it would import can have been written to."""
+        self._wait()
+
+    def start(self) -> None:
+        """Start the broker without waiting for a connection."""
+        self._loop.unwatch(self._listener)
+        self._start()
+
+    def close(self) -> None:
+        """End the broker, and have nobody connect any more."""
+        self._is_closed = True
+        self._loop.unwatch(self._listener)
+        self._listener.close()
+        os.close(self.descriptor)
+        if self._process is not None:
+            self._process.kill()
+            self._reap()
+        os.close(self._ledger)
+
+    def _wait(self) -> None:
+        self._loop.watch(self._listener).on_readable = self._on_connection
+
+    def _on_connection(self) -> None:
+        if not self.may_start or (self._is_failing and self._loop.clock() - self._born < _YOUNG_SECONDS):
+            self._turn_away()
+            return
+        self._loop.unwatch(self._listener)
+        self._start()
+
+    def _turn_away(self) -> None:
+        """Close the connections that wait."""
+        with suppress(BlockingIOError):
+            while True:
+                self._listener.accept()[0].close()
+
+    def _start(self) -> None:
+        import subprocess  # noqa: PLC0415 - by far not every run has a broker
+        import sys  # noqa: PLC0415
+
+        self._born = self._loop.clock()
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)  # noqa: FBT003 - the standard library's interface
+        descriptors = (self._listener.fileno(), theirs.fileno(), self._ledger)
+        words = [sys.executable, "-I", "-W", "ignore", "-c", _PROGRAM, _OUR_MODULES, *map(str, descriptors)]
+        with theirs:
+            try:
+                self._process = subprocess.Popen(  # noqa: S603 - our own program; see `workers.process` for the flags
+                    words,
+                    cwd="/",
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    pass_fds=descriptors,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                ours.close()
+                log_bug("the broker could not be started", error)
+                self._ended()
+                return
+        self._said = ours
+        self._unread.clear()
+        watch = self._loop.watch(ours)
+        watch.on_readable = lambda: self._listen_to(watch)
+        self._listen_to(watch)
+
+    def _listen_to(self, watch: Watch) -> None:
+        """Take what the broker says, until it has ended."""
+        while self._said is not None and watch.on_readable is not None:
+            try:
+                data = self._said.recv(_READ_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._reap()
+                self._ended()
+                return
+            self._unread += data
+            self._take_lines()
+
+    def _take_lines(self) -> None:
+        *lines, rest = self._unread.split(b"\n")
+        self._unread = bytearray() if len(rest) > _LONGEST_LINE else rest
+        for line in lines:
+            with suppress(ValueError):
+                self._on_event(json.loads(line))
+
+    def _reap(self) -> None:
+        if self._said is not None:
+            self._loop.unwatch(self._said)
+            self._said.close()
+            self._said = None
+        if self._process is not None:
+            self._process.kill()  # it has nothing more to say, and should have ended
+            self._process.wait()
+            self._process = None
+
+    def _ended(self) -> None:
+        """Wait for the next connection; those that wait already would be the next to start it."""
+        self._is_failing = self._loop.clock() - self._born < _YOUNG_SECONDS
+        if self._is_closed:
+            return
+        if self._is_failing:
+            self._turn_away()
+        self._wait()
+
+
+def used_by(event: Mapping[str, Any]) -> ServiceUsed | None:
+    """Return what an event of the broker's tells of a request; None if it is about something else."""
+    if event["event"] != "request":
+        return None
+    return ServiceUsed(*(event.get(name, _UNTOLD.get(name)) for name in ServiceUsed._fields))
+
+
+def memory_ledger() -> int:
+    """Return a file for what a broker counts that is gone with us."""
+    return os.memfd_create("belljar-budgets", os.MFD_CLOEXEC)
+
+
+def _listen() -> tuple[socket.socket, int]:
+    """Return a socket that listens, and what it is connected to by: a descriptor, and no path that is left."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    try:
+        with tempfile.TemporaryDirectory(prefix="belljar-") as directory:
+            path = Path(directory) / "broker"
+            listener.bind(str(path))
+            listener.listen(_WAITING)
+            return listener, os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except BaseException:
+        listener.close()
+        raise
