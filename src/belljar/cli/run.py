@@ -219,9 +219,10 @@ class _Run:
         for warning in policy.warnings:
             self._say(f"warning: {warning}")
         self._check_brokers(policy.policy)
-        self._spec = replace(
-            self._spec, environment={**variables_for(policy.policy.services), **self._spec.environment}
-        )
+        told = variables_for(policy.policy.services)
+        for name in (name for name in told if name.endswith("_KEY") and name in self._spec.environment):
+            self._say(f"warning: --env {name} shows the key inside, where the broker would have kept it out")
+        self._spec = replace(self._spec, environment={**told, **self._spec.environment})
         settings = read_settings(os.environ, resolver=options["resolver"])
         if unused := unused_proxy(os.environ, settings):
             self._say(f"warning: {unused}")

@@ -106,7 +106,7 @@ def _document(options: PolicyOptions, mode: Mode) -> dict[str, Any]:
         },
         "presets": list(options.preset),
         "host_ports": _ports(options.host_port),
-        "services": dict(map(_broker, options.broker)),
+        "services": _brokers(options.broker),
     }
     # What is denied here is denied in either mode, and before anything that a file grants.
     denied = [
@@ -123,6 +123,14 @@ def _document(options: PolicyOptions, mode: Mode) -> dict[str, Any]:
 
 def _ports(texts: tuple[str, ...]) -> list[int | str]:
     return [int(text) if text.isdecimal() and len(text) <= len("65535") else text for text in texts]
+
+
+def _brokers(texts: tuple[str, ...]) -> dict[str, Any]:
+    brokers = [_broker(text) for text in texts]
+    names = [name for name, _ in brokers]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise OptionError(f"--broker: two are called {twice}; give each its own name: NAME=URL")
+    return dict(brokers)
 
 
 def _broker(text: str) -> tuple[str, dict[str, Any]]:
@@ -151,7 +159,7 @@ def _joined(policy: Policy, added: Policy) -> Policy:
 
 def _as_option(problem: Problem) -> str:
     place = _PLACE.fullmatch(re.sub(r"^rules\[\d\]", "rules[0]", problem.where))
-    option = _OPTIONS.get(place[1]) if place else None
+    option = _OPTIONS.get(place[1] if place else problem.where.partition(".")[0])
     if option is None:
         return str(problem)
     message = problem.message

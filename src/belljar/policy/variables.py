@@ -1,6 +1,7 @@
 """What programs in a sandbox are told of its brokers, in the variables that they read: where one is, and no key.
 
-Programs want a key before they begin, and some look at how it begins. The placeholder is none, and is dropped on the way.
+Programs want a key before they begin, and some look at how it is spelled. The placeholder is none, and is dropped on
+the way.
 """
 
 from collections.abc import Iterable

@@ -116,6 +116,8 @@ class Commands:
             await asyncio.wait(self._ends, timeout=_SECONDS_TO_END)
 
     async def _start(self, sandbox: Sandbox, command: Command, stdin: bytes, pipes: Pipes) -> Process:
+        services = normal_services(sandbox.network.base.document)
+        command = replace(command, environment={**variables_for(services), **command.environment})
         given = await apart(lambda: _file_with(stdin))
         ends = [pipe.open_writer() for pipe in pipes.values()]
         try:

@@ -19,7 +19,7 @@ from belljar.policy.model import (
     Rule,
     Scope,
 )
-from belljar.policy.services import service_from_data
+from belljar.policy.services import Service, service_from_data
 
 
 def normal_policy(document: Mapping[str, Any]) -> Policy:
@@ -30,9 +30,14 @@ def normal_policy(document: Mapping[str, Any]) -> Policy:
         rules=tuple(map(_rule, document.get("rules", ()))),
         presets=tuple(map(_preset, document.get("presets", ()))),
         host_ports=tuple(map(normal_port, document.get("host_ports", ()))),
-        services=tuple(service_from_data(*entry) for entry in document.get("services", {}).items()),
+        services=normal_services(document),
         allow_private=document.get("allow_private", False),
     )
+
+
+def normal_services(document: Mapping[str, Any]) -> tuple[Service, ...]:
+    """Return the services of a document."""
+    return tuple(service_from_data(*entry) for entry in document.get("services", {}).items())
 
 
 def normal_port(written: int | str) -> PortRange:
