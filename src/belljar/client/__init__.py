@@ -38,6 +38,7 @@ from belljar.client.model import (
     Output,
     PolicyWarning,
     SandboxState,
+    ServiceUsage,
 )
 from belljar.client.options import ClaimOptions, ExecOptions, Limits, Mount
 from belljar.client.policy import Egress, NetworkPolicy, Rule
@@ -83,6 +84,7 @@ __all__ = [
     "Sandbox",
     "SandboxState",
     "ServerNameError",
+    "ServiceUsage",
     "TokenError",
     "TroubleError",
 ]

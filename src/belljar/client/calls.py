@@ -9,7 +9,7 @@ from typing import Any, Final
 from belljar.client import reading
 from belljar.client.asking import API, EVENT_STREAM, SANDBOXES, Answer, Call, Request, nothing, path_of
 from belljar.client.errors import understanding
-from belljar.client.model import Denial, Event, ExecResult, Flow, Layer, SandboxState
+from belljar.client.model import Denial, Event, ExecResult, Flow, Layer, SandboxState, ServiceUsage
 from belljar.client.options import ClaimOptions, ExecOptions, claim_to_data
 
 _SHELL: Final = "/bin/sh"
@@ -104,6 +104,12 @@ def denials(sandbox: str, limit: int) -> Call[list[Denial]]:
         return [Denial.of(reading.event(each, each["id"])) for each in answer.data()["denials"]]
 
     return Call(Request(method="GET", path=path_of(sandbox, "/denials"), query={"limit": str(limit)}), read)
+
+
+def usage(sandbox: str) -> Call[list[ServiceUsage]]:
+    """Ask what was made of services that are brokers."""
+    request = Request(method="GET", path=path_of(sandbox, "/usage"))
+    return Call(request, lambda answer: [reading.usage(each) for each in answer.data()["services"]])
 
 
 def flows(sandbox: str) -> Call[list[Flow]]:

@@ -173,6 +173,17 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceUsage:
+    """What a sandbox has made of a service that is a broker, and how much it may."""
+
+    service: str
+    used: Mapping[str, float]
+    """Requests, tokens, dollars and bytes, by the names that they have in a budget."""
+
+    budget: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """Something that happened: a line of the audit log, or of the server's own."""
 

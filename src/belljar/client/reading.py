@@ -18,6 +18,7 @@ from belljar.client.model import (
     NetworkPreview,
     PolicyWarning,
     SandboxState,
+    ServiceUsage,
 )
 from belljar.client.policy import NetworkPolicy
 
@@ -73,6 +74,11 @@ def explanation(data: Data) -> Explanation:
 def flow(data: Data) -> Flow:
     """Read a live flow."""
     return _read(Flow, {**data, "addresses": tuple(data["addresses"])})
+
+
+def usage(data: Data) -> ServiceUsage:
+    """Read what was made of a service."""
+    return _read(ServiceUsage, data)
 
 
 def event(data: Data, number: int) -> Event:

@@ -4,6 +4,7 @@ In processes of its own, `workers.supervisor.Workers` is one. `belljar run` has 
 and embeds a `gateway.Gateway` in its own loop instead (`belljar.sandbox.serving`).
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from belljar.gateway.audit.observing import Denial
@@ -19,6 +20,15 @@ class OpenFlow(NamedTuple):
     bytes_up: int
     bytes_down: int
     seconds: float
+
+
+class ServiceUsage(NamedTuple):
+    """How much a sandbox has made of a service that is a broker, and how much it may."""
+
+    service: str
+    used: Mapping[str, float]
+    budget: Mapping[str, float]
+    """Without what has no bound; both have the names of `policy.services.Budget`."""
 
 
 class Acknowledgement(NamedTuple):
@@ -61,6 +71,9 @@ class GatewayService(Protocol):
 
     def denials(self, sandbox: str) -> list[Denial]:
         """Return the latest denials of a sandbox, the newest first, as far as they are remembered."""
+
+    def usage(self, sandbox: str) -> list[ServiceUsage]:
+        """Return what a sandbox has made of its brokers, as far as it has used them."""
 
     def metrics(self) -> str:
         """Return the numbers of all sandboxes as Prometheus reads them."""

@@ -17,7 +17,7 @@ import os
 import secrets
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from signal import SIGKILL
 from threading import Timer
@@ -25,6 +25,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 from belljar.backends.interface import LostError, MachineError, Process, Streams
 from belljar.errors import BelljarError
+from belljar.policy.language.normal import normal_services
+from belljar.policy.variables import variables_for
 from belljar.runtime.context import Context
 from belljar.runtime.pipes import OutputPipe
 from belljar.runtime.policies import Networks

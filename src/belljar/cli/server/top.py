@@ -16,7 +16,7 @@ from belljar.cli.server.screen import Screen, ScreenLine
 from belljar.errors import BelljarError, printable
 
 if TYPE_CHECKING:
-    from belljar.client import Client, Denial, Flow, SandboxState
+    from belljar.client import Client, Denial, Flow, SandboxState, ServiceUsage
 
 _EVERY_SECONDS = 1.0
 _MOST = 40
@@ -33,6 +33,7 @@ class Look:
     state: "SandboxState"
     flows: "Sequence[Flow]"
     denials: "Sequence[Denial]"
+    usage: "Sequence[ServiceUsage]"
 
 
 @click.command()
@@ -71,16 +72,17 @@ def _look(client: "Client") -> tuple[list[Look], int]:
     looks = []
     for sandbox in sandboxes[:_MOST]:
         flows: list[Flow] = []
+        usage: list[ServiceUsage] = []
         with suppress(NotFoundError):  # it was deleted meanwhile
             denials = sandbox.denials(_MOST)
             with suppress(NotReadyError, GoneError):
-                flows = sandbox.flows()
-            looks.append(Look(sandbox.state, flows, denials))
+                flows, usage = sandbox.flows(), sandbox.usage()
+            looks.append(Look(sandbox.state, flows, denials, usage))
     return looks, len(sandboxes)
 
 
 def lines(looks: Sequence[Look], count: int, *, height: int | None) -> Iterator[ScreenLine]:
-    """Yield what is shown: three tables, each with its share of the height."""
+    """Yield what is shown: three tables, each with its share of the height, and one more if there are brokers."""
     now = datetime.now(UTC)
     flows = [(look.state.id, flow) for look in looks for flow in look.flows]
     flows.sort(key=lambda each: each[1].bytes_up + each[1].bytes_down, reverse=True)
@@ -93,6 +95,9 @@ def lines(looks: Sequence[Look], count: int, *, height: int | None) -> Iterator[
     yield from (_sandbox(look, now) for look in looks[:share])
     yield ScreenLine(_flow_row("SANDBOX", "CONNECTED TO", "UP", "DOWN", "FOR"), bold=True)
     yield from (_flow(sandbox, flow) for sandbox, flow in flows[:share])
+    if used := [(look.state.id, usage) for look in looks for usage in look.usage]:
+        yield ScreenLine(_usage_row("SANDBOX", "BROKER", "REQUESTS", "TOKENS IN", "TOKENS OUT", "DOLLARS"), bold=True)
+        yield from (_usage(sandbox, usage) for sandbox, usage in used[:share])
     yield ScreenLine(f"{'SANDBOX':<16} {'TIME':<9} DENIED", bold=True)
     yield from (_denial(denial) for denial in denials[:share])
 
@@ -125,6 +130,22 @@ def _flow(sandbox: str, flow: "Flow") -> ScreenLine:
 
 def _flow_row(*cells: str) -> str:
     return _row(cells, (16, 45, 10, 10, 0))
+
+
+def _usage(sandbox: str, usage: "ServiceUsage") -> ScreenLine:
+    """Return what was used of each amount, and how much of it there is."""
+
+    def part(name: str) -> str:
+        used = f"{usage.used.get(name, 0):g}" if name == "dollars" else f"{usage.used.get(name, 0):.0f}"
+        return f"{used}/{usage.budget[name]:g}" if name in usage.budget else used
+
+    is_over = any(usage.used.get(name, 0) >= most for name, most in usage.budget.items() if name != "at_once")
+    amounts = [part(name) for name in ("requests", "input_tokens", "output_tokens", "dollars")]
+    return ScreenLine(_usage_row(sandbox, usage.service, *amounts), "red" if is_over else "green")
+
+
+def _usage_row(*cells: str) -> str:
+    return _row(cells, (16, 16, 14, 20, 20, 0))
 
 
 def _denial(denial: "Denial") -> ScreenLine:

@@ -21,6 +21,7 @@ from belljar.client.model import (
     NetworkPreview,
     Output,
     SandboxState,
+    ServiceUsage,
 )
 from belljar.client.options import ExecOptions
 from belljar.client.policy import NetworkPolicy
@@ -118,6 +119,10 @@ class AsyncSandbox:
     async def layers(self) -> list[Layer]:
         """Tell which layers hold the sandbox, from what is tried in it now. That leaves a few denials in its log."""
         return await self._connection.call(calls.layers(self.id))
+
+    async def usage(self) -> list[ServiceUsage]:
+        """List what was made of services that are brokers, and their budgets."""
+        return await self._connection.call(calls.usage(self.id))
 
     async def flows(self) -> list[Flow]:
         """Return what is open now."""

@@ -21,6 +21,7 @@ from belljar.client.model import (
     NetworkPreview,
     Output,
     SandboxState,
+    ServiceUsage,
 )
 from belljar.client.options import ExecOptions
 from belljar.client.policy import NetworkPolicy
@@ -117,6 +118,10 @@ class Sandbox:
     def layers(self) -> list[Layer]:
         """Tell which layers hold the sandbox, from what is tried in it now. That leaves a few denials in its log."""
         return self._connection.call(calls.layers(self.id))
+
+    def usage(self) -> list[ServiceUsage]:
+        """List what was made of services that are brokers, and their budgets."""
+        return self._connection.call(calls.usage(self.id))
 
     def flows(self) -> list[Flow]:
         """Return what is open now."""

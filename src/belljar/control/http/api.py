@@ -299,6 +299,15 @@ OPERATIONS: Final = (
     ),
     Operation(
         method="GET",
+        path=f"{_ONE}/usage",
+        handle=watchhandlers.usage,
+        name="listUsage",
+        summary="List what was made of services that are brokers, and their budgets.",
+        answers={200: DescribedAnswer("By service.", answer({"services": items(named("ServiceUsage"), "")}))},
+        problems=("gateway_lost", *_UNREADY),
+    ),
+    Operation(
+        method="GET",
         path=f"{_ONE}/events",
         handle=watchhandlers.events,
         name="followSandbox",

@@ -154,6 +154,7 @@ _WARNING: Final = answer({"field": or_null(text("Where.")), "detail": text("What
 _STATUS: Final = text("How it is.", enum=[status.value for status in Status])
 _MOMENT: Final = {"type": "number", "description": "Seconds since 1970."}
 _COUNT: Final = {"type": "integer", "minimum": 0}
+_AMOUNTS: Final = {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}}
 _DOCUMENT_LISTS: Final = {
     "egress": fields(
         {
@@ -317,6 +318,13 @@ COMPONENTS: Final[dict[str, Schema]] = {
             "bytes_up": _COUNT,
             "bytes_down": _COUNT,
             "seconds": {"type": "number", "description": "Since it was allowed."},
+        }
+    ),
+    "ServiceUsage": answer(
+        {
+            "service": text("The name that it has in the policy."),
+            "used": _AMOUNTS | {"description": "What was counted so far."},
+            "budget": _AMOUNTS | {"description": "Up to where; what has no bound is left out."},
         }
     ),
     "Event": {

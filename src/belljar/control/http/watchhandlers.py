@@ -48,6 +48,13 @@ async def flows(call: Call) -> Response:
     )
 
 
+async def usage(call: Call) -> Response:
+    """List what was made of brokers."""
+    sandbox = call.served_sandbox
+    found = await apart(lambda: call.services.workers.usage(sandbox.id))
+    return data_answer({"services": [each._asdict() for each in found]})
+
+
 async def all_events(call: Call) -> Response:
     """Follow everything that happens."""
     return stream_answer(_follow(call, None))

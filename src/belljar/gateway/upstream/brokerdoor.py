@@ -51,7 +51,7 @@ class BrokerDoor:
 
     def __init__(self, loop: Loop, ledger: int, on_event: Callable[[dict[str, Any]], None]) -> None:
         """Have somewhere to connect to. `ledger` is a file that is ours; events of the broker are told as they come."""
-        self._loop, self._ledger, self._on_event = loop, ledger, on_event
+        self._loop, self.ledger, self._on_event = loop, ledger, on_event
         self._listener, self.descriptor = _listen()
         self._process: subprocess.Popen[bytes] | None = None
         self._said: socket.socket | None = None
@@ -76,7 +76,7 @@ class BrokerDoor:
         if self._process is not None:
             self._process.kill()
             self._reap()
-        os.close(self._ledger)
+        os.close(self.ledger)
 
     def _wait(self) -> None:
         self._loop.watch(self._listener).on_readable = self._on_connection
@@ -101,7 +101,7 @@ class BrokerDoor:
         self._born = self._loop.clock()
         ours, theirs = socket.socketpair()
         ours.setblocking(False)  # noqa: FBT003 - the standard library's interface
-        descriptors = (self._listener.fileno(), theirs.fileno(), self._ledger)
+        descriptors = (self._listener.fileno(), theirs.fileno(), self.ledger)
         words = [sys.executable, "-I", "-W", "ignore", "-c", _PROGRAM, _OUR_MODULES, *map(str, descriptors)]
         with theirs:
             try:

@@ -23,7 +23,7 @@ from belljar.gateway.audit.observing import Denial, Observer
 from belljar.gateway.io.loop import Loop, Task, log_bug
 from belljar.gateway.limits import Limits
 from belljar.gateway.listeners import Listeners
-from belljar.gateway.service import Acknowledgement, OpenFlow
+from belljar.gateway.service import Acknowledgement, OpenFlow, ServiceUsage
 from belljar.gateway.settings import DEFAULTS, Settings
 from belljar.gateway.upstream.brokerdoor import BrokerDoor, memory_ledger, used_by
 from belljar.gateway.workers.data import flow_from_data, settings_to_data
@@ -61,8 +61,10 @@ class Workers:
         log = os.dup(audit) if audit is not None else None
         self._audit = AuditLog(log) if log is not None else None
         self._broker = BrokerDoor(self._loop, os.dup(ledger) if ledger is not None else memory_ledger(), self._note)
-        self._usage: dict[str, Observer] = {}
-        """What was counted of services, by sandbox; the broker is nobody's worker."""
+        self._usage: dict[str, dict[str, ServiceUsage]] = {}
+        """What each sandbox has made of each of its brokers."""
+        self._observers: dict[str, Observer] = {}
+        """Who tells of that, by sandbox; the broker is nobody's worker."""
         self._numbers = Metrics()
         start = Start(settings_to_data(settings), on_full, log, self._broker.descriptor)
         self._keepers = [Keeper(self._loop, start, self._audit) for _ in range(count)]
@@ -135,6 +137,12 @@ class Workers:
         found = self._call(lambda: self._homes[sandbox].ask("flows", sandbox))
         return [OpenFlow(flow_from_data(flow), *measured) for flow, *measured in found]
 
+    def usage(self, sandbox: str) -> list[ServiceUsage]:
+        """Return what a sandbox has made of its brokers, as far as it has used them."""
+        if sandbox not in self._homes:
+            raise KeyError(sandbox)
+        return list(self._usage.get(sandbox, {}).values())
+
     def metrics(self) -> str:
         """Return the numbers of all sandboxes as Prometheus reads them; not those of a worker that does not answer."""
         return merge(self._call(self._metrics))
@@ -182,6 +190,8 @@ class Workers:
 
     def _run(self) -> None:
         self._loop.on_crash = self._crash
+        if os.fstat(self._broker.ledger).st_size:  # of an earlier server; the broker tells what is in it
+            self._broker.start()
         self._tasks = [self._loop.spawn(keeper.keep()) for keeper in self._keepers]
         self._tasks.append(self._loop.spawn(self._watch_ends()))
         if self._audit is not None:
@@ -229,6 +239,7 @@ class Workers:
     async def _close(self, sandbox: str) -> None:
         keeper = self._homes.pop(sandbox)
         self._usage.pop(sandbox, None)
+        self._observers.pop(sandbox, None)
         self._numbers.forget(sandbox)
         await keeper.close(keeper.sandboxes[sandbox])
 
@@ -238,13 +249,15 @@ class Workers:
         return [*counted, self._numbers.render()]
 
     def _note(self, event: dict[str, Any]) -> None:
-        """Take note of what the broker says of a sandbox's request."""
-        sandbox, used = event["sandbox"], used_by(event)
+        """Take note of what the broker says of a sandbox: what it has used, and of a request."""
+        sandbox, service, used = event["sandbox"], event["service"], used_by(event)
+        usage = ServiceUsage(service, event["used"], event.get("budget", {}))
+        self._usage.setdefault(sandbox, {})[service] = usage
         if used is None or sandbox not in self._homes:
             return
-        if sandbox not in self._usage:
-            self._usage[sandbox] = Observer(sandbox, audit=self._audit, metrics=self._numbers)
-        self._usage[sandbox].service_used(used)
+        if sandbox not in self._observers:
+            self._observers[sandbox] = Observer(sandbox, audit=self._audit, metrics=self._numbers)
+        self._observers[sandbox].service_used(used)
 
     async def _is_up(self) -> None:
         for keeper in self._keepers:

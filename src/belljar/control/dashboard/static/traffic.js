@@ -1,10 +1,11 @@
-// One sandbox as it happens: timeline, attempts, open flows, grants.
+// One sandbox as it happens: timeline, attempts, brokers, open flows, grants.
 
 import { call } from "./api.js";
 import { h, regularly, show, soon } from "./dom.js";
 import { makeFlows, makeGrants } from "./flows.js";
 import { makeTimeline } from "./timeline.js";
 import { makeTried } from "./tried.js";
+import { makeUsage } from "./usage.js";
 import { Watch } from "./watch.js";
 
 const DRAW_EVERY = 150;
@@ -14,7 +15,8 @@ const ASK_EVERY = 2000;
 export function trafficView(place, sandbox, signal) {
   const watch = new Watch();
   const [timeline, tried, flows, grants] = [makeTimeline(), makeTried(sandbox, watch), makeFlows(), makeGrants(sandbox)];
-  show(place, timeline.element, h("div", { class: "columns" }, tried.element, h("div", { class: "column" }, grants.element, flows.element)));
+  const usage = makeUsage();
+  show(place, timeline.element, h("div", { class: "columns" }, tried.element, h("div", { class: "column" }, usage.element, grants.element, flows.element)));
 
   function draw() {
     timeline.update(watch.timeline());
@@ -23,14 +25,16 @@ export function trafficView(place, sandbox, signal) {
 
   async function ask() {
     const path = `/sandboxes/${sandbox}`;
-    const [open, granted] = await Promise.all([
+    const [open, granted, used] = await Promise.all([
       call("GET", `${path}/flows`, { signal }).catch(() => ({ flows: [] })),
       call("GET", `${path}/network/grants`, { signal }).catch(() => ({ grants: [] })),
+      call("GET", `${path}/usage`, { signal }).catch(() => ({ services: [] })),
     ]);
     if (signal.aborted) return;
     watch.open(open.flows);
     flows.update(open.flows);
     grants.update(granted.grants);
+    usage.update(used.services);
     draw();
   }
 
