@@ -23,7 +23,6 @@ _MOST = 40
 """Sandboxes that are looked at: the newest."""
 
 _FEWEST_LINES = 3
-_HEADINGS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,9 @@ def lines(looks: Sequence[Look], count: int, *, height: int | None) -> Iterator[
     flows = [(look.state.id, flow) for look in looks for flow in look.flows]
     flows.sort(key=lambda each: each[1].bytes_up + each[1].bytes_down, reverse=True)
     denials = sorted((denial for look in looks for denial in look.denials), key=lambda each: each.id, reverse=True)
-    share = max((height - _HEADINGS) // 3, _FEWEST_LINES) if height is not None else _MOST
+    used = [(look.state.id, usage) for look in looks for usage in look.usage]
+    tables = 4 if used else 3
+    share = max((height - tables - 1) // tables, _FEWEST_LINES) if height is not None else _MOST
     yield ScreenLine(f"belljar: {count} sandboxes, {len(flows)} flows  {now.astimezone():%H:%M:%S}", bold=True)
     yield ScreenLine(
         _sandbox_row("SANDBOX", "STATUS", "AGE", "MODE", "FLOWS", "UP", "DOWN", "DENIED", "LABELS"), bold=True
@@ -95,7 +96,7 @@ def lines(looks: Sequence[Look], count: int, *, height: int | None) -> Iterator[
     yield from (_sandbox(look, now) for look in looks[:share])
     yield ScreenLine(_flow_row("SANDBOX", "CONNECTED TO", "UP", "DOWN", "FOR"), bold=True)
     yield from (_flow(sandbox, flow) for sandbox, flow in flows[:share])
-    if used := [(look.state.id, usage) for look in looks for usage in look.usage]:
+    if used:
         yield ScreenLine(_usage_row("SANDBOX", "BROKER", "REQUESTS", "TOKENS IN", "TOKENS OUT", "DOLLARS"), bold=True)
         yield from (_usage(sandbox, usage) for sandbox, usage in used[:share])
     yield ScreenLine(f"{'SANDBOX':<16} {'TIME':<9} DENIED", bold=True)
