@@ -250,7 +250,7 @@ class Keeper:
     async def _begin(self, worker: WorkerProcess) -> None:
         start = self._start
         handed = start.descriptors()
-        begin = {"settings": start.settings, "on_full": start.on_full, "descriptors": list(handed)}
+        begin = {"settings": start.settings, "on_full": start.on_full, "handed": list(handed)}
         await self._patiently(worker, worker.ask("begin", list(handed.values()), patience=PATIENCE, **begin))
         self._has_begun = True
         while waiting := [kept for kept in self.sandboxes.values() if _is_due(kept, worker)]:

@@ -57,7 +57,7 @@ class Worker:
         self._loop = loop
         self._metrics = Metrics()
         self._audit = None
-        handed = dict(zip(begin.data["descriptors"], begin.descriptors, strict=True))
+        handed = dict(zip(begin.data["handed"], begin.descriptors, strict=True))
         if "audit" in handed:
             self._audit = AuditLog(handed["audit"], on_full=begin.data["on_full"])
             loop.spawn(keep_flushed(loop, self._audit))
