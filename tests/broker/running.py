@@ -18,6 +18,7 @@ from belljar.broker import preamble
 from belljar.policy.services import PROVIDERS, Budget, Service, ServiceKind, SharedBudget
 
 KEY = "sk-the-real-key-0123456789"
+UNBOUNDED = Budget()
 
 
 class Answer(NamedTuple):
@@ -36,7 +37,7 @@ def service(
     *,
     header: tuple[tuple[str, str], ...] | None = None,
     paths: tuple[str, ...] | None = None,
-    budget: Budget = Budget(),
+    budget: Budget = UNBOUNDED,
     shared: SharedBudget | None = None,
     server_tools: bool = False,
 ) -> Service:

@@ -5,7 +5,7 @@ import json
 import ssl
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import h11
 
@@ -62,10 +62,11 @@ class StandIn:
         self._context = context
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
+        self._stopping = False
         self.port = 0
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> "StandIn":
+    def __enter__(self) -> Self:
         self._thread.start()
         self._ready.wait()
         return self
@@ -92,10 +93,12 @@ class StandIn:
         self._ready.set()
         self._loop.run_forever()
         server.close()
+        self._stopping = True
         tasks = asyncio.all_tasks(self._loop)
         for task in tasks:
             task.cancel()
         self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self._loop.run_until_complete(asyncio.sleep(0.01))  # transports are closed in a later turn
         self._loop.close()
 
     def _note(self, change: Callable[[], None]) -> None:
@@ -113,11 +116,11 @@ class StandIn:
                 page = self.pages.get(seen.target.partition("?")[0])
                 await (page(call) if page else call.answer(b'{"ok": true}'))
                 machine = h11.Connection(h11.SERVER)
-        except (ConnectionError, h11.RemoteProtocolError, ssl.SSLError):
+        except (ConnectionError, h11.RemoteProtocolError, ssl.SSLError, asyncio.CancelledError):
             pass
         finally:
             self._note(lambda: setattr(self, "ended", self.ended + 1))
-            writer.close()
+            writer.transport.abort() if self._stopping else writer.close()
 
     async def _read(self, machine: h11.Connection, reader: asyncio.StreamReader) -> Seen | None:
         request, body = None, b""

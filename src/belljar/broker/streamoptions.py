@@ -59,10 +59,10 @@ class WithoutUsage:
 
 
 def _is_additional(event: bytes) -> bool:
-    if b'"usage"' not in event or not event.startswith(b"data:"):
+    if b'"usage"' not in event:
         return False
     try:
-        data = json.loads(event.removeprefix(b"data:"))
+        data = json.loads(b"".join(line[5:] for line in event.splitlines() if line.startswith(b"data:")))
     except ValueError:
         return False
     return isinstance(data, dict) and data.get("choices") == [] and isinstance(data.get("usage"), dict)

@@ -52,7 +52,7 @@ def _tools(tools: Any) -> None:
     for tool in items(tools, "tools"):
         kind = kind_of(tool)
         if kind == "shell":  # the provider's own machine runs it, unless the request says otherwise
-            one_of(mapping(tool.get("environment"), "a shell's environment").get("type"), {"local"}, "a shell that is")
+            one_of(kind_of(mapping(tool.get("environment", {}), "a shell's environment")), {"local"}, "a shell that is")
         elif kind in OPENAI_TOOLS_AROUND_TOOLS:
             _tools(tool.get("tools"))
         else:
