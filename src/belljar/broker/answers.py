@@ -10,6 +10,7 @@ _USAGE: Final = frozenset({(b"usage",), (b"usageMetadata",), (b"message", b"usag
 _MODEL: Final = frozenset({(b"model",), (b"modelVersion",), (b"message", b"model"), (b"response", b"model")})
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 _FIELD: Final = b"data:"
+_TELLING: Final = (b"usage", b"model")
 
 
 class Answer:
@@ -67,10 +68,18 @@ class _Events:
                 return
         self._after_return = data.endswith(b"\r")
         *lines, rest = _LINE_END.split(data)
-        for line in lines:
-            self._read(line)
+        for line, following in zip(lines, [*lines[1:], None], strict=False):
+            if following == b"" and self._says_nothing(line):
+                self._has_data = True
+            else:
+                self._read(line)
             self._end_line()
         self._read(rest)
+
+    def _says_nothing(self, line: bytes) -> bool:
+        """Tell whether a line is the whole of an event that need not be taken apart. Most are."""
+        is_whole = self._is_data is None and not self._line and not self._has_data and line.startswith(_FIELD)
+        return is_whole and not any(word in line for word in _TELLING)
 
     def _read(self, part: bytes) -> None:
         if self._is_data is None:

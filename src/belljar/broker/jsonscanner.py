@@ -18,8 +18,12 @@ from typing import Any, Final
 
 Path = tuple[bytes, ...]
 
-_OUTSIDE: Final = re.compile(rb'["{}\[\]:,]')
-_INSIDE: Final = re.compile(rb'["\\]')
+_TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["{}\[\]:,]', re.DOTALL)
+"""A whole string, or the beginning of one that ends later, or what JSON is built of. It takes nothing back: linear."""
+
+_REST_OF_STRING: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_QUOTE, _COLON, _OBJECT = b'":{'
+_OPENING, _CLOSING = frozenset(b"{["), frozenset(b"}]")
 _MOST_LEVELS: Final = 2
 """How deep wanted paths are, at most."""
 
@@ -48,48 +52,50 @@ class JsonScanner:
 
     def feed(self, data: bytes) -> None:
         """Read on."""
+        if not data:
+            return
         self._start = 0
-        position, end = 0, len(data)
-        while position < end:
-            position = self._read_string(data, position) if self._in_string else self._read_token(data, position)
+        position = self._end_of_string(data) if self._in_string else 0
+        for match in _TOKEN.finditer(data, position):
+            token = data[match.start()]
+            if token == _QUOTE:
+                if match.end() - match.start() == 1:  # it ends in a later part, if at all
+                    self._in_string = True
+                    self._string.clear()
+                    self._keep_string(data, match.end())
+                    break
+                if self._depth <= _MOST_LEVELS:
+                    self._string[:] = data[match.start() + 1 : min(match.end() - 1, match.start() + _MOST_KEY)]
+            elif token in _OPENING:
+                self._opened(array=token != _OBJECT)
+            elif token in _CLOSING:
+                self._closed(data, match.start())
+            elif self._depth <= _MOST_LEVELS:
+                self._read_punctuation(data, match.start(), token)
         if self._captured is not None:
-            self._keep(data, end)
+            self._keep(data, len(data))
 
-    def _read_string(self, data: bytes, position: int) -> int:
-        if self._escaped:
-            self._escaped = False
-            return position + 1
-        match = _INSIDE.search(data, position)
-        end = match.start() if match else len(data)
-        if len(self._string) < _MOST_KEY:
-            self._string += data[position : min(end, position + _MOST_KEY)]
+    def _end_of_string(self, data: bytes) -> int:
+        """Return where a string ends that began in an earlier part."""
+        match = _REST_OF_STRING.match(data, 1 if self._escaped else 0)
         if match is None:
-            return end
-        if match[0] == b'"':
-            self._in_string = False
-        else:
-            self._escaped = True
-            self._string += b"\\"
-        return end + 1
-
-    def _read_token(self, data: bytes, position: int) -> int:
-        match = _OUTSIDE.search(data, position)
-        if match is None:
+            self._keep_string(data, 0)
             return len(data)
-        token, at = match[0], match.start()
-        if token == b'"':
-            self._in_string = True
-            self._string.clear()
-        elif token == b":":
+        self._string += data[: min(match.end() - 1, _MOST_KEY)]
+        self._in_string = self._escaped = False
+        return match.end()
+
+    def _keep_string(self, data: bytes, start: int) -> None:
+        if len(self._string) < _MOST_KEY:
+            self._string += data[start : start + _MOST_KEY]
+        end = data[start + (1 if self._escaped else 0) :]
+        self._escaped = (len(end) - len(end.rstrip(b"\\"))) % 2 == 1
+
+    def _read_punctuation(self, data: bytes, at: int, token: int) -> None:
+        if token == _COLON:
             self._key_ended(at + 1)
-        elif token == b",":
-            if self._depth == self._captured_at:
-                self._value_ended(data, at)
-        elif token in b"{[":
-            self._opened(array=token == b"[")
-        else:
-            self._closed(data, at)
-        return at + 1
+        elif self._depth == self._captured_at:
+            self._value_ended(data, at)
 
     def _opened(self, *, array: bool) -> None:
         if array and self._depth == 0:
