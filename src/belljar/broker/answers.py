@@ -1,0 +1,100 @@
+"""What an answer says of itself while it goes by: the tokens that it took, and the model that it came from."""
+
+import re
+from typing import Any, Final
+
+from belljar.broker.jsonscanner import JsonScanner, Path
+from belljar.broker.usage import Usage, read_usage
+
+_USAGE: Final = frozenset({(b"usage",), (b"usageMetadata",), (b"message", b"usage"), (b"response", b"usage")})
+_MODEL: Final = frozenset({(b"model",), (b"modelVersion",), (b"message", b"model"), (b"response", b"model")})
+_LINE_END: Final = re.compile(rb"\r\n|\n|\r")
+_FIELD: Final = b"data:"
+_TELLING: Final = (b"usage", b"model")
+
+
+class Answer:
+    """Is fed an answer's body, and knows what it has said so far."""
+
+    def __init__(self, content_type: bytes) -> None:
+        self.usage = Usage()
+        self.model: str | None = None
+        kind = content_type.partition(b";")[0].strip().lower()
+        self._scanner = JsonScanner(_USAGE | _MODEL, self._found)
+        self._events = _Events(self._scanner) if kind == b"text/event-stream" else None
+        self._is_json = kind.endswith(b"json")
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is a stream of events."""
+        return self._events is not None
+
+    def feed(self, data: bytes) -> None:
+        """Read on."""
+        if self._events is not None:
+            self._events.feed(data)
+        elif self._is_json:
+            self._scanner.feed(data)
+
+    def cut_off(self) -> None:
+        """Count what was seen of a stream that has no end: an event has a token in it, if not more."""
+        if self._events is not None:
+            self.usage = self.usage._replace(output=max(self.usage.output, self._events.count))
+
+    def _found(self, path: Path, value: Any) -> None:
+        if path in _USAGE:
+            self.usage = self.usage.merged(read_usage(value))
+        elif isinstance(value, str) and self.model is None:
+            self.model = value[:200]
+
+
+class _Events:
+    """Server-sent events, of which the data is handed on; none of it is kept."""
+
+    def __init__(self, scanner: JsonScanner) -> None:
+        self._scanner = scanner
+        self._line = b""
+        """The beginning of a line of which it is not known yet what it is."""
+
+        self._is_data: bool | None = None
+        self._has_data = self._after_return = False
+        self.count = 0
+
+    def feed(self, data: bytes) -> None:
+        if self._after_return and data.startswith(b"\n"):
+            data = data[1:]
+            if not data:
+                self._after_return = False
+                return
+        self._after_return = data.endswith(b"\r")
+        *lines, rest = _LINE_END.split(data)
+        for line, following in zip(lines, [*lines[1:], None], strict=False):
+            if following == b"" and self._says_nothing(line):
+                self._has_data = True
+            else:
+                self._read(line)
+            self._end_line()
+        self._read(rest)
+
+    def _says_nothing(self, line: bytes) -> bool:
+        """Tell whether a line is the whole of an event that need not be taken apart. Most are."""
+        is_whole = self._is_data is None and not self._line and not self._has_data and line.startswith(_FIELD)
+        return is_whole and not any(word in line for word in _TELLING)
+
+    def _read(self, part: bytes) -> None:
+        if self._is_data is None:
+            self._line += part
+            if len(self._line) < len(_FIELD) and _FIELD.startswith(self._line):
+                return
+            self._is_data = self._line.startswith(_FIELD)
+            part, self._line = self._line[len(_FIELD) :], b""
+        if self._is_data:
+            self._has_data = True
+            self._scanner.feed(part)
+
+    def _end_line(self) -> None:
+        if self._is_data is None and not self._line and self._has_data:
+            self.count += 1
+            self._has_data = False
+            self._scanner.reset()
+        self._is_data, self._line = None, b""

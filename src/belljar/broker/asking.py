@@ -1,0 +1,127 @@
+"""What a request asks for, held against what its service lets through. Nothing has left the broker by then."""
+
+import asyncio
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from belljar.broker import strictjson, websocket
+from belljar.broker.dialects import Dialect, dialect_of, is_harmless, model_in
+from belljar.broker.exchange import Exchange
+from belljar.broker.headers import first, without_secrets
+from belljar.broker.paths import AmbiguousPathError, allowed, decoded, matching_rule
+from belljar.broker.preamble import Preamble
+from belljar.broker.refusals import Refused
+from belljar.broker.streamoptions import ask_for_usage
+from belljar.broker.tools.judging import judge
+from belljar.policy.services import PROVIDERS, Service, default_paths
+
+_LARGE: Final = 128 << 10
+"""Bytes of a body that takes long enough to be read that others would notice."""
+
+
+class Asked(NamedTuple):
+    """A request that may be sent."""
+
+    target: str
+    """The path, and the query without secrets."""
+
+    dialect: Dialect
+    body: bytes | None = None
+    """All of it, if it had to be judged."""
+
+    model: str | None = None
+    is_websocket: bool = False
+    hides_usage: bool = False
+    """Whether the answer tells of tokens because the broker has asked for it."""
+
+
+def path_of(exchange: Exchange) -> str:
+    """Return the path of a request as it was written."""
+    return exchange.target.partition("?")[0]
+
+
+async def read(exchange: Exchange, preamble: Preamble) -> Asked:
+    """Return what a request asks for. Raises Refused."""
+    service = preamble.service
+    path, rule = _check_path(exchange, service)
+    if exchange.method in {"GET", "HEAD"} and exchange.has_body:
+        raise Refused(400, "http", f"a {exchange.method} has no body")
+    query = without_secrets(exchange.target.partition("?")[2])
+    asked = Asked(path_of(exchange) + (f"?{query}" if query else ""), dialect_of(path), model=model_in(path))
+    refuses = preamble.refuse_tools and not service.server_tools
+    is_websocket = exchange.method == "GET" and websocket.wanted(exchange.headers)
+    if is_websocket:
+        if counts_tokens(service):
+            raise Refused(403, "websocket", "there is a budget, and what goes through a WebSocket cannot be counted")
+        asked = asked._replace(is_websocket=True)
+    if refuses and (is_websocket or (exchange.has_body and asked.dialect is Dialect.OTHER)):
+        _check_named(service, rule, path)
+    if exchange.has_body and asked.dialect is not Dialect.OTHER and (refuses or counts_tokens(service)):
+        return await _judged(exchange, asked, refuses=refuses, counts=counts_tokens(service))
+    return asked
+
+
+def _check_path(exchange: Exchange, service: Service) -> tuple[str, str]:
+    try:
+        path = decoded(path_of(exchange))
+    except AmbiguousPathError as error:
+        raise Refused(403, "path", f"the path is refused, since {error}; retrying is no use") from None
+    if "#" in exchange.target:
+        raise Refused(403, "path", "the query is refused, since it has a fragment; retrying is no use")
+    rule = matching_rule(service, exchange.method, path)
+    if rule is None:
+        raise Refused(
+            403,
+            "path",
+            f"{service.name} lets through {allowed(service.paths)}, and nothing else; retrying is no use",
+        )
+    return path, rule
+
+
+def _check_named(service: Service, rule: str, path: str) -> None:
+    """Refuse what cannot be judged, unless the user's own rules name it; for a known provider, without a star."""
+    hosts = {urlsplit(provider.url).hostname for provider in PROVIDERS.values()}
+    is_known = service.name in PROVIDERS or urlsplit(service.target).hostname in hosts
+    is_own_rule = rule not in default_paths(service.name)
+    if is_harmless(path) or (is_own_rule and not (is_known and "*" in rule)):
+        return
+    raise Refused(
+        403,
+        "server_tools",
+        f"what {path} may ask of the provider is not known here, and in this sandbox it may not be asked to reach "
+        "for the network; retrying is no use (a user lets it through by a rule that names it, or with "
+        "`server_tools: true`)",
+    )
+
+
+async def _judged(exchange: Exchange, asked: Asked, *, refuses: bool, counts: bool) -> Asked:
+    if (coding := first(exchange.headers, b"content-encoding")) not in {None, b"identity"}:
+        shown = (coding or b"").decode("latin-1")[:40]
+        raise Refused(415, "encoding", f"the body is encoded ({shown!r}), and has to be read here; send it as it is")
+    body = await exchange.whole_body()
+    request = await _parsed(body)
+    if refuses:
+        judge(asked.dialect, request)
+    model = request.get("model")
+    asked = asked._replace(body=body, model=model if isinstance(model, str) and asked.model is None else asked.model)
+    if counts and asked.dialect is Dialect.CHAT and (changed := ask_for_usage(body, request)) is not None:
+        return asked._replace(body=changed, hides_usage=True)
+    return asked
+
+
+async def _parsed(body: bytes) -> dict[str, Any]:
+    try:
+        data = strictjson.read(body) if len(body) < _LARGE else await asyncio.to_thread(strictjson.read, body)
+    except strictjson.NotJsonError as error:
+        raise Refused(400, "json", f"the body cannot be judged: {error}") from None
+    if not isinstance(data, dict):
+        raise Refused(400, "json", "the body is to be a JSON object")
+    return data
+
+
+def counts_tokens(service: Service) -> bool:
+    """Tell whether a service has a bound that takes reading what passes."""
+    budgets = [service.budget, *([service.shared.budget] if service.shared else ())]
+    return any(
+        bound is not None for budget in budgets for bound in (budget.input_tokens, budget.output_tokens, budget.dollars)
+    )

@@ -1,0 +1,51 @@
+"""Which API a request speaks, by its path: providers copy each other's, and gateways for models have them all."""
+
+import re
+from enum import Enum
+from typing import Final
+
+from belljar.policy.services import Service
+
+
+class Dialect(Enum):
+    """The forms in which requests, answers and errors are written."""
+
+    ANTHROPIC = "anthropic"
+    CHAT = "chat"
+    RESPONSES = "responses"
+    GEMINI = "gemini"
+    OTHER = "other"
+    """None of these: errors are in OpenAI's form, which most copy."""
+
+
+_BY_PATH: Final = (
+    (re.compile(r".*/messages(?:/count_tokens)?"), Dialect.ANTHROPIC),
+    (re.compile(r".*/chat/completions"), Dialect.CHAT),
+    (re.compile(r".*/responses(?:/compact)?"), Dialect.RESPONSES),
+    (re.compile(r".*:(?:g|streamG)enerateContent|.*:(?:countTokens|embedContent)"), Dialect.GEMINI),
+)
+_BY_NAME: Final = {"anthropic": Dialect.ANTHROPIC, "gemini": Dialect.GEMINI}
+_HARMLESS: Final = re.compile(r".*/embeddings")
+_GEMINI_MODEL: Final = re.compile(r".*/models/([^/:]+):[A-Za-z]+")
+
+
+def dialect_of(path: str) -> Dialect:
+    """Return the API that a decoded path belongs to."""
+    return next((dialect for form, dialect in _BY_PATH if form.fullmatch(path)), Dialect.OTHER)
+
+
+def error_form(service: Service, path: str) -> Dialect:
+    """Return the form in which the client of a service expects an error, whatever it has asked for."""
+    found = dialect_of(path)
+    return found if found is not Dialect.OTHER else _BY_NAME.get(service.name, Dialect.OTHER)
+
+
+def is_harmless(path: str) -> bool:
+    """Tell whether an API of no dialect has nothing in its requests that a provider would fetch or run."""
+    return _HARMLESS.fullmatch(path) is not None
+
+
+def model_in(path: str) -> str | None:
+    """Return the model that a path names, as Gemini's do."""
+    match = _GEMINI_MODEL.fullmatch(path)
+    return match[1] if match else None

@@ -1,0 +1,47 @@
+"""Through which door a client came, what is known of it there, and what it has to show."""
+
+import hmac
+from typing import Final, NamedTuple
+
+from belljar.broker.exchange import Exchange
+from belljar.broker.headers import first
+from belljar.broker.preamble import Preamble
+from belljar.broker.refusals import Refused
+from belljar.broker.secrets import Secret
+
+_WHERE_KEYS_ARE: Final = (b"x-api-key", b"x-goog-api-key", b"api-key")
+_BEARER: Final = b"bearer "
+
+
+class Door(NamedTuple):
+    """What is known of a connection before its first request."""
+
+    preamble: Preamble
+    hosts: frozenset[bytes] | None = None
+    """The names that requests may be for; None for any."""
+
+    token: Secret | None = None
+    """What clients have to show as their key."""
+
+    def check(self, exchange: Exchange) -> None:
+        """Refuse who is not for this door. Raises Refused."""
+        host = first(exchange.headers, b"host") or b""
+        if self.hosts is not None and host.lower() not in self.hosts:
+            raise Refused(403, "host", f"the Host of a request has to be {self.preamble.service.host}")
+        if self.token is not None and not _shows(exchange, self.token):
+            raise Refused(401, "token", "send the token that `belljar proxy` was started with as your API key")
+
+
+def inner_door(preamble: Preamble) -> Door:
+    """Return the door of a sandbox, which knows a service by one name."""
+    host, at = preamble.service.host.encode(), preamble.service.at
+    return Door(preamble, frozenset({host, b"%b:%d" % (host, at)}))
+
+
+def _shows(exchange: Exchange, token: Secret) -> bool:
+    shown = [value for name, value in exchange.headers if name in _WHERE_KEYS_ARE]
+    for name, value in exchange.headers:
+        if name == b"authorization" and value[: len(_BEARER)].lower() == _BEARER:
+            shown.append(value[len(_BEARER) :].strip())
+    wanted = token.reveal().encode()
+    return any(hmac.compare_digest(each, wanted) for each in shown)

@@ -1,0 +1,151 @@
+"""One request, from its head to the end of its answer."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpcore2
+
+from belljar.broker import asking, websocket
+from belljar.broker.answers import Answer
+from belljar.broker.asking import Asked
+from belljar.broker.backoff import Backoff, key_of
+from belljar.broker.budgets import Budgets
+from belljar.broker.dialects import error_form
+from belljar.broker.doors import Door
+from belljar.broker.events import Events
+from belljar.broker.exchange import Exchange
+from belljar.broker.headers import Header, first, for_client, for_upstream
+from belljar.broker.ledger import Ledger
+from belljar.broker.prices import Prices
+from belljar.broker.record import Record
+from belljar.broker.refusals import Refused
+from belljar.broker.secrets import Secret, SecretError, Secrets
+from belljar.broker.streamoptions import WithoutUsage
+from belljar.broker.upstream import FAILURES, Sent, Upstreams, failed
+from belljar.policy.services import Service
+
+_SWITCHING: Final = 101
+_UNAUTHORIZED: Final = 401
+
+
+class Broker:
+    """Serves requests, whoever asks."""
+
+    def __init__(self, environ: Mapping[str, str], ledger: Ledger, events: Events) -> None:
+        self._secrets = Secrets(environ)
+        self._upstreams = Upstreams(environ)
+        self._budgets = Budgets(ledger, Prices(environ))
+        self._backoff = Backoff()
+        self._events = events
+
+    async def handle(self, door: Door, exchange: Exchange) -> None:
+        """Serve a request, and tell of it. Raises ClientGoneError."""
+        record = Record(door.preamble, exchange)
+        try:
+            await self._serve(door, exchange, record)
+        except Refused as refusal:
+            record.status, record.refused = refusal.status, refusal.code
+            await refuse(exchange, door.preamble.service, refusal)
+        finally:
+            record.end(self._budgets, self._events)
+
+    async def close(self) -> None:
+        """Close the connections to providers."""
+        await self._upstreams.close()
+
+    async def _serve(self, door: Door, exchange: Exchange, record: Record) -> None:
+        door.check(exchange)
+        service = door.preamble.service
+        asked = await asking.read(exchange, door.preamble)
+        record.model = asked.model
+        headers = await self._headers_for(service)
+        key = key_of(service.target, headers)
+        self._backoff.check(key)
+        record.spending = self._budgets.admit(door.preamble, asked.model)
+        response = await self._upstreams.send(service.target, _sent(exchange, asked, headers, record))
+        try:
+            self._learn(service, key, response)
+            await _relay(exchange, asked, response, record, counts=asking.counts_tokens(service))
+        except FAILURES as error:
+            raise failed(urlsplit(service.target).hostname or "", error) from None
+        finally:
+            await response.aclose()
+
+    async def _headers_for(self, service: Service) -> list[tuple[str, Secret]]:
+        try:
+            if self._secrets.is_at_hand(service):
+                return self._secrets.headers_of(service)
+            return await asyncio.to_thread(self._secrets.headers_of, service)
+        except SecretError as error:
+            raise Refused(502, "secret", str(error)) from None
+
+    def _learn(self, service: Service, key: bytes, response: httpcore2.Response) -> None:
+        retry_after = first([(name.lower(), value) for name, value in response.headers], b"retry-after")
+        self._backoff.learn(key, response.status, retry_after)
+        if response.status == _UNAUTHORIZED:
+            self._secrets.forget(service)
+
+
+async def refuse(exchange: Exchange, service: Service, refusal: Refused) -> None:
+    """Answer a request ourselves; or break the answer off, if a part of it is on its way. Raises ClientGoneError."""
+    if exchange.has_answered:
+        exchange.abort()
+        return
+    body = refusal.body(error_form(service, asking.path_of(exchange)))
+    await exchange.answer(refusal.status, [*refusal.headers(), ("content-length", str(len(body)))])
+    if exchange.method != "HEAD":
+        await exchange.send(body)
+    await exchange.finish()
+
+
+def _sent(exchange: Exchange, asked: Asked, headers: list[tuple[str, Secret]], record: Record) -> Sent:
+    ours = [(name.encode(), value.reveal().encode()) for name, value in headers]
+    sent = for_upstream(exchange.headers, ours)
+    if asked.is_websocket:
+        exchange.has_said_all()
+        return Sent("GET", asked.target, sent + websocket.for_upstream(exchange.headers), None)
+    if asked.body is not None:
+        record.sent(asked.body)
+        length = (b"content-length", str(len(asked.body)).encode())
+        return Sent(exchange.method, asked.target, [*sent, length], asked.body)
+    if not exchange.has_body:
+        exchange.has_said_all()
+        return Sent(exchange.method, asked.target, sent, None)
+    known = first(exchange.headers, b"content-length")
+    framing: Header = (b"content-length", known) if known is not None else (b"transfer-encoding", b"chunked")
+    return Sent(exchange.method, asked.target, [*sent, framing], _counted(exchange, record))
+
+
+async def _counted(exchange: Exchange, record: Record) -> AsyncIterator[bytes]:
+    async for part in exchange.body():
+        record.sent(part)
+        yield part
+
+
+async def _relay(
+    exchange: Exchange, asked: Asked, response: httpcore2.Response, record: Record, *, counts: bool
+) -> None:
+    record.status, record.refused = response.status, None
+    if response.status == _SWITCHING:
+        client, early = await exchange.switch(websocket.for_client(response.headers))
+        await websocket.relay(client, response.extensions["network_stream"], early, record.passed)
+        exchange.abort()
+        return
+    headers = for_client(response.headers)
+    if counts and first(headers, b"content-encoding") not in {None, b"identity"}:
+        raise Refused(502, "encoding", "the provider's answer is encoded, though that was not asked for: not counted")
+    answer = record.answer = Answer(first(headers, b"content-type") or b"")
+    hiding = WithoutUsage() if asked.hides_usage and answer.is_stream else None
+    await exchange.answer(response.status, headers, response.extensions.get("reason_phrase", b""))
+    try:
+        async for data in response.aiter_stream():
+            record.received(data)
+            await exchange.send(data if hiding is None else hiding.feed(data))
+    except BaseException:
+        record.cut_off()
+        raise
+    if hiding is not None:
+        await exchange.send(hiding.rest())
+    await exchange.finish()

@@ -1,0 +1,54 @@
+"""The broker's process: it takes connections on a socket that its owner has made, and ends with its owner."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from belljar.broker import limits
+from belljar.broker.events import Lines, tell_of_ledger
+from belljar.broker.handling import Broker
+from belljar.broker.ledger import Ledger
+from belljar.broker.serving import Serving
+from belljar.linux import coredumps
+
+
+def run(listener: socket.socket, events: int, state: Path, environ: Mapping[str, str]) -> None:
+    """Serve until the owner is gone, or a signal ends it."""
+    with suppress(coredumps.CoreDumpsError):
+        coredumps.prevent()  # there are keys in memory
+    ledger = Ledger(state)
+    try:
+        asyncio.run(_serve(listener, events, ledger, environ))
+    finally:
+        ledger.close()
+
+
+class _Owner(asyncio.BaseProtocol):
+    """Notices that the owner is gone."""
+
+    def __init__(self) -> None:
+        self.gone = asyncio.Event()
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self.gone.set()
+
+
+async def _serve(listener: socket.socket, events: int, ledger: Ledger, environ: Mapping[str, str]) -> None:
+    loop = asyncio.get_running_loop()
+    channel, owner = await loop.connect_write_pipe(_Owner, open(events, "wb", buffering=0))  # noqa: SIM115
+    loop.add_signal_handler(signal.SIGTERM, owner.gone.set)
+    loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C is meant for the owner
+    lines = Lines(channel)
+    tell_of_ledger(ledger, lines)
+    broker = Broker(environ, ledger, lines)
+    serving = Serving(broker, limits.for_this_process())
+    server = await loop.create_unix_server(serving.from_sandboxes, sock=listener)
+    try:
+        await owner.gone.wait()
+    finally:
+        server.close()
+        await broker.close()
+        channel.close()

@@ -1,0 +1,108 @@
+"""Connections of clients, each served to its end, and no more of them than there is room for."""
+
+import os
+import socket
+import struct
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from belljar.broker import preamble as preambles
+from belljar.broker.connection import Connection
+from belljar.broker.dialects import error_form
+from belljar.broker.doors import Door, inner_door
+from belljar.broker.exchange import new_machine, next_request
+from belljar.broker.handling import Broker, refuse
+from belljar.broker.limits import Limits
+from belljar.broker.refusals import Refused
+
+_PREAMBLE_SECONDS: Final = 10.0
+_CREDENTIALS: Final = struct.Struct("3i")
+
+
+class Serving:
+    """Serves connections; counts them in all, and for each sandbox."""
+
+    def __init__(self, broker: Broker, limits: Limits) -> None:
+        self._broker = broker
+        self._limits = limits
+        self._count = 0
+        self._of_each = Counter[str]()
+
+    def from_sandboxes(self) -> Connection:
+        """Return a connection that begins with the gateway's line."""
+        return Connection(self._serve_sandbox, self._limits.stalled_seconds)
+
+    def from_anyone(self, door: Door) -> Callable[[], Connection]:
+        """Return how connections are made of which everything is known."""
+
+        def make() -> Connection:
+            return Connection(serve, self._limits.stalled_seconds)
+
+        async def serve(connection: Connection) -> None:
+            await self._counted(connection, door, b"")
+
+        return make
+
+    async def _serve_sandbox(self, connection: Connection) -> None:
+        if not _is_ours(connection.transport.get_extra_info("socket")):
+            return
+        line = b""
+        while b"\n" not in line and len(line) <= preambles.MOST_BYTES:
+            data = await connection.receive(_PREAMBLE_SECONDS)
+            if not data:
+                return
+            line += data
+        line, _, early = line.partition(b"\n")
+        try:
+            preamble = preambles.read(line)
+        except preambles.PreambleError:
+            return
+        await self._counted(connection, inner_door(preamble), early)
+
+    async def _counted(self, connection: Connection, door: Door, early: bytes) -> None:
+        sandbox = door.preamble.sandbox
+        self._count += 1
+        self._of_each[sandbox] += 1
+        try:
+            full = self._count > self._limits.connections or self._of_each[sandbox] > self._limits.connections_each
+            await self._serve(connection, door, early, full=full)
+        finally:
+            self._count -= 1
+            self._of_each[sandbox] -= 1
+            if not self._of_each[sandbox]:
+                del self._of_each[sandbox]
+
+    async def _serve(self, connection: Connection, door: Door, early: bytes, *, full: bool) -> None:
+        machine = new_machine()
+        if early:
+            machine.receive_data(early)
+        while True:
+            try:
+                exchange = await next_request(connection, machine, self._limits)
+            except Refused as refusal:
+                await _refuse_bytes(connection, door, refusal)
+                return
+            if exchange is None:
+                return
+            if full:
+                await refuse(
+                    exchange, door.preamble.service, Refused(503, "full", "too many connections; wait a little")
+                )
+            else:
+                await self._broker.handle(door, exchange)
+            if not await exchange.clean_up() or full:
+                return
+
+
+async def _refuse_bytes(connection: Connection, door: Door, refusal: Refused) -> None:
+    """Answer what is no request."""
+    body = refusal.body(error_form(door.preamble.service, ""))
+    head = f"HTTP/1.1 {refusal.status} Refused\r\ncontent-type: application/json\r\nconnection: close\r\n"
+    await connection.send(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+
+
+def _is_ours(sock: socket.socket) -> bool:
+    """Tell whether the other side is of the same user as we are."""
+    _, user, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    return bool(user == os.geteuid())

@@ -1,0 +1,76 @@
+"""Small steps for walking through a request: what is not as it should be is refused, with its name in the message."""
+
+from collections.abc import Collection, Iterator
+from re import Pattern
+from typing import Any
+
+from belljar.broker.refusals import Refused
+
+_MOST_SHOWN = 80
+
+
+def refuse(what: str) -> Refused:
+    """Return the answer to a request that asks the provider for more than an answer."""
+    return Refused(
+        403,
+        "server_tools",
+        f"the request has {what}. In this sandbox the provider may not be asked to search, fetch, run code or call "
+        "other servers, and what is not known to do none of that is refused. Retrying is no use: leave it out, "
+        "and use tools that run in the sandbox. (A user allows it with `server_tools: true` for this service.)",
+    )
+
+
+def malformed(where: str, wanted: str) -> Refused:
+    """Return the answer to a request that is not in the API's form."""
+    return Refused(400, "form", f"{where} is to be {wanted}")
+
+
+def shown(value: object) -> str:
+    """Return a name of a sandbox's, as a message has it."""
+    text = str(value)
+    return repr(text[:_MOST_SHOWN] + ("..." if len(text) > _MOST_SHOWN else ""))
+
+
+def mapping(value: Any, where: str) -> dict[str, Any]:
+    """Return what has to be an object."""
+    if not isinstance(value, dict):
+        raise malformed(where, "an object")
+    return value
+
+
+def items(value: Any, where: str) -> Iterator[dict[str, Any]]:
+    """Return the objects of what has to be an array of them; there may be none."""
+    if value is None:
+        return
+    if not isinstance(value, list):
+        raise malformed(where, "an array")
+    for each in value:
+        yield mapping(each, f"what is in {where}")
+
+
+def only(found: Collection[str], known: Collection[str], what: str) -> None:
+    """Refuse names that are not known."""
+    for name in found:
+        if name not in known:
+            raise refuse(f"{what} {shown(name)}")
+
+
+def one_of(value: Any, known: Collection[str] | Pattern[str], what: str) -> None:
+    """Refuse a kind that is not known."""
+    if isinstance(value, str) and (known.fullmatch(value) if isinstance(known, Pattern) else value in known):
+        return
+    raise refuse(f"{what} {shown(value)}")
+
+
+def kind_of(value: dict[str, Any], usual: str | None = None) -> str | None:
+    """Return the type that an object says it has; null is none."""
+    kind = value.get("type")
+    if kind is not None and not isinstance(kind, str):
+        raise malformed("a type", "a string")
+    return usual if kind is None else kind
+
+
+def embedded(url: Any, what: str) -> None:
+    """Refuse a URL that is to be fetched: what is embedded has all of its content in it."""
+    if url is not None and not (isinstance(url, str) and url[:5].lower() == "data:"):
+        raise refuse(f"{what} with a URL that the provider would fetch; embed the content instead")

@@ -1,0 +1,121 @@
+"""Which requests are let through: by rules, and by paths that everyone reads the same."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from belljar.broker.paths import AmbiguousPathError, decoded, is_below, matches
+from tests.broker.running import Running, service
+from tests.broker.standin import StandIn
+
+LETTERS = st.text(alphabet="ab/*", max_size=12)
+
+
+@given(LETTERS, LETTERS)
+def test_a_star_stands_for_anything(pattern: str, path: str):
+    path = path.replace("*", "c")
+    oracle = re.fullmatch("".join(".*" if each == "*" else re.escape(each) for each in pattern), path, re.DOTALL)
+    assert matches(f"GET {pattern}", "GET", path) == bool(oracle)
+
+
+def test_a_rule_is_for_a_method():
+    assert matches("GET /a", "GET", "/a")
+    assert not matches("GET /a", "POST", "/a")
+
+
+def test_matching_takes_linear_time():
+    assert not matches("GET " + "a*" * 5_000 + "b", "GET", "a" * 200_000)
+
+
+@pytest.mark.parametrize(
+    ("path", "base", "below"),
+    [("/v1", "/v1", True), ("/v1/a", "/v1", True), ("/v12", "/v1", False), ("/a", "", True), ("/", "/v1", False)],
+)
+def test_a_target_has_a_base(path: str, base: str, below: bool):
+    assert is_below(path, base) == below
+
+
+AMBIGUOUS = [
+    "/v1//messages",
+    "/v1/./messages",
+    "/v1/../messages",
+    "/v1/x/../messages",
+    "/v1/%2e%2e/messages",
+    "/v1/%2E/messages",
+    "/v1%2fmessages",
+    "/v1%2Fmessages",
+    "/v1/%5cmessages",
+    "/v1\\messages",
+    "/v1/messages%00",
+    "/v1/messages%0d%0a",
+    "/v1/messages%23",
+    "/v1/messages%3f",
+    "/v1/messages;x=1",
+    "/v1/messages%3bx",
+    "/v1/%252e%252e/messages",
+    "/v1/%6dessages",
+    "/v1/messages%",
+    "/v1/messages%zz",
+    "/v1/messages%ff",
+    "/v1/m|essages",
+    'v1/"messages',
+    "http://localhost/v1/messages",
+    "*",
+    "//v1/messages",
+]
+
+
+@pytest.mark.parametrize("path", AMBIGUOUS)
+def test_what_has_two_readings_is_none(path: str):
+    with pytest.raises(AmbiguousPathError):
+        decoded(path)
+
+
+@pytest.mark.parametrize(
+    ("path", "read"),
+    [
+        ("/v1beta/models/gemini:generateContent", "/v1beta/models/gemini:generateContent"),
+        ("/v1beta/models/gemini%3AgenerateContent", "/v1beta/models/gemini:generateContent"),
+        ("/v1/models/a%20b", "/v1/models/a b"),
+        ("/v1/...", "/v1/..."),
+    ],
+)
+def test_what_has_one_reading_is_decoded(path: str, read: str):
+    assert decoded(path) == read
+
+
+def _sent(path: str, method: str = "POST", host: str = "anthropic.belljar.internal") -> bytes:
+    return f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}".encode()
+
+
+def test_only_what_is_allowed_reaches_the_provider(broker: Running, provider: StandIn):
+    used = service(provider.url)
+    before = len(provider.raw)
+    denied = [*AMBIGUOUS, "/v1/complete", "/v1/messages/batches", "/v1/messages#x", "/v1/messages?#x", "/"]
+    for path in denied:
+        answer = broker.raw(used, _sent(path))
+        assert answer.startswith((b"HTTP/1.1 403", b"HTTP/1.1 400")), path
+    assert broker.raw(used, _sent("/v1/messages", "PUT")).startswith(b"HTTP/1.1 403")
+    assert broker.raw(used, "POST /v1/mess\u00e4ges HTTP/1.1\r\nHost: a\r\n\r\n".encode()).startswith(b"HTTP/1.1 400")
+    assert len(provider.raw) == before
+    assert broker.raw(used, _sent("/v1/messages")).startswith(b"HTTP/1.1 200")
+    assert len(provider.raw) > before
+
+
+def test_a_refusal_says_what_is_allowed(broker: Running, provider: StandIn):
+    answer = broker.ask(service(provider.url), path="/v1/complete", body={})
+    assert answer.status == 403
+    assert answer.headers["x-should-retry"] == "false"
+    assert answer.json["error"]["type"] == "permission_error"
+    assert "POST /v1/messages" in answer.json["error"]["message"]
+
+
+def test_a_request_is_for_the_service_that_it_came_to(broker: Running, provider: StandIn):
+    used, before = service(provider.url), len(provider.raw)
+    for host in ("localhost", "api.anthropic.com", "anthropic.belljar.internal:81", "anthropic.belljar.internal.", ""):
+        assert broker.raw(used, _sent("/v1/messages", host=host)).startswith(b"HTTP/1.1 403"), host
+    assert len(provider.raw) == before
+    for host in ("anthropic.belljar.internal", "anthropic.belljar.internal:80", "Anthropic.Belljar.Internal"):
+        assert broker.raw(used, _sent("/v1/messages", host=host)).startswith(b"HTTP/1.1 200"), host

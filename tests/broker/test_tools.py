@@ -1,0 +1,286 @@
+"""What a provider may not be asked for by a sandbox that has no network."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from belljar.broker.dialects import Dialect
+from belljar.broker.refusals import Refused
+from belljar.broker.tools.judging import judge
+from tests.broker.running import Running, service
+from tests.broker.standin import StandIn
+
+A, C, R, G = Dialect.ANTHROPIC, Dialect.CHAT, Dialect.RESPONSES, Dialect.GEMINI
+PNG = "data:image/png;base64,AAAA"
+
+
+def tools(*types: str) -> dict[str, Any]:
+    return {"tools": [{"type": each, "name": "x"} for each in types]}
+
+
+def user(*blocks: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": list(blocks)}]}
+
+
+def given_input(*items: Any) -> dict[str, Any]:
+    return {"input": list(items)}
+
+
+def parts(*each: Any) -> dict[str, Any]:
+    return {"contents": [{"role": "user", "parts": list(each)}]}
+
+
+def image(**source: str) -> dict[str, Any]:
+    return {"type": "image", "source": source}
+
+
+REFUSED: list[tuple[Dialect, dict[str, Any]]] = [
+    (A, tools("web_search_20250305")),
+    (A, tools("web_search_20270101")),
+    (A, tools("web_fetch_20250910")),
+    (A, tools("code_execution_20250825")),
+    (A, tools("bash_20250124", "web_search_20250305")),
+    (A, tools("mcp_toolset")),
+    (A, tools("advisor_of_tomorrow")),
+    (A, tools("bash")),
+    (A, {"mcp_servers": []}),
+    (A, {"container": "c"}),
+    (A, {"something_new": 1}),
+    (A, {"model": "anthropic/claude:online"}),
+    (A, user(image(type="url", url="https://leak.test/"))),
+    (A, user(image(type="file", file_id="f"))),
+    (A, user({"type": "document", "source": {"type": "url", "url": "https://leak.test/"}})),
+    (A, user({"type": "tool_result", "content": [image(type="url", url="https://leak.test/")]})),
+    (
+        A,
+        user(
+            {
+                "type": "document",
+                "source": {"type": "content", "content": [image(type="url", url="https://leak.test/")]},
+            }
+        ),
+    ),
+    (A, user({"type": "container_upload", "file_id": "f"})),
+    (A, user({"type": "server_tool_use", "name": "web_search"})),
+    (A, user({"type": "mcp_tool_use", "name": "x"})),
+    (A, {"system": [image(type="url", url="https://leak.test/")]}),
+    (R, tools("web_search")),
+    (R, tools("web_search_preview")),
+    (R, tools("web_search_preview_2025_03_11")),
+    (R, tools("file_search")),
+    (R, tools("code_interpreter")),
+    (R, tools("image_generation")),
+    (R, tools("mcp")),
+    (R, {"tools": [{"type": "mcp", "connector_id": "connector_gmail"}]}),
+    (R, {"tools": [{"type": "shell", "environment": {"type": "container_auto"}}]}),
+    (R, {"tools": [{"type": "shell"}]}),
+    (R, {"tools": [{"type": "namespace", "tools": [{"type": "mcp"}]}]}),
+    (R, {"background": True}),
+    (R, {"prompt": {"id": "pmpt_1"}}),
+    (R, {"conversation": "conv_1"}),
+    (R, {"model": "o3-deep-research"}),
+    (R, given_input({"role": "user", "content": [{"type": "input_image", "image_url": "https://leak.test/"}]})),
+    (R, given_input({"role": "user", "content": [{"type": "input_image", "file_id": "f"}]})),
+    (R, given_input({"role": "user", "content": [{"type": "input_file", "file_url": "https://leak.test/"}]})),
+    (R, given_input({"type": "web_search_call"})),
+    (R, given_input({"type": "mcp_approval_response"})),
+    (R, given_input({"type": "tool_search_output", "tools": [{"type": "mcp"}]})),
+    (
+        R,
+        given_input(
+            {"type": "function_call_output", "output": [{"type": "input_image", "image_url": "https://leak.test/"}]}
+        ),
+    ),
+    (
+        R,
+        given_input(
+            {"type": "computer_call_output", "output": {"type": "computer_screenshot", "image_url": "http://leak.test"}}
+        ),
+    ),
+    (C, {"web_search_options": {}}),
+    (C, {"plugins": [{"id": "web"}]}),
+    (C, {"model": "gpt-4o-search-preview"}),
+    (C, {"model": "openai/gpt-4o:online"}),
+    (C, {"model": "perplexity/sonar-pro"}),
+    (C, {"models": ["a", "b:online"]}),
+    (C, tools("web_search")),
+    (C, tools("openrouter:web_search")),
+    (C, user({"type": "image_url", "image_url": {"url": "https://leak.test/"}})),
+    (C, user({"type": "image_url", "image_url": "HTTPS://leak.test/"})),
+    (C, user({"type": "video_url", "video_url": {"url": "https://leak.test/"}})),
+    (C, user({"type": "file", "file": {"file_id": "f"}})),
+    (C, user({"type": "file", "file": {"file_data": "https://leak.test/a.pdf"}})),
+    (G, {"tools": [{"googleSearch": {}}]}),
+    (G, {"tools": [{"google_search": {}}]}),
+    (G, {"tools": [{"urlContext": {}}]}),
+    (G, {"tools": [{"codeExecution": {}}]}),
+    (G, {"tools": [{"googleMaps": {}}]}),
+    (G, {"tools": [{"fileSearch": {}}]}),
+    (G, {"tools": [{"retrieval": {}}]}),
+    (G, {"tools": [{"functionDeclarations": [], "googleSearchRetrieval": {}}]}),
+    (G, {"tools": {"googleSearch": {}}}),
+    (G, {"cachedContent": "cachedContents/1"}),
+    (G, parts({"fileData": {"fileUri": "https://youtube.test/"}})),
+    (G, parts({"file_data": {"file_uri": "https://youtube.test/"}})),
+    (G, parts({"functionResponse": {"parts": [{"fileData": {"fileUri": "x"}}]}})),
+    (G, {"contents": {"parts": {"fileData": {}}}}),
+    (G, {"generateContentRequest": {"tools": [{"googleSearch": {}}]}}),
+    (G, {"systemInstruction": {}, "system_instruction": {"parts": [{"fileData": {}}]}}),
+]
+
+ALLOWED: list[tuple[Dialect, dict[str, Any]]] = [
+    (A, tools("custom", "bash_20250124", "text_editor_20250728", "computer_20250124", "memory_20250818")),
+    (A, {"tools": [{"name": "x", "input_schema": {"type": "web_search_20250305"}}]}),
+    (A, {"tools": [{"type": None, "name": "x"}]}),
+    (A, tools("tool_search_tool_regex_20251119")),
+    (A, user({"type": "text", "text": "web_search https://x.test"}, image(type="base64", data="AAAA"))),
+    (A, user({"type": "tool_use", "input": {"source": {"type": "url", "url": "https://x.test"}}})),
+    (A, user({"type": "server_tool_use", "name": "tool_search_tool_regex"}, {"type": "tool_search_tool_result"})),
+    (A, {"system": [{"type": "text", "text": "x"}], "thinking": {"type": "adaptive"}, "stream": True}),
+    (R, tools("function", "custom", "local_shell", "apply_patch")),
+    (R, {"tools": [{"type": "shell", "environment": {"type": "local"}}]}),
+    (R, {"tools": [{"type": "namespace", "tools": [{"type": "function"}]}]}),
+    (R, {"input": "look at https://x.test", "store": False, "include": ["reasoning.encrypted_content"]}),
+    (R, given_input({"role": "user", "content": [{"type": "input_image", "image_url": PNG}]})),
+    (R, given_input({"type": "function_call_output", "output": "https://x.test"}, {"type": "reasoning"})),
+    (R, given_input({"type": "shell_call_output", "output": [{"stdout": "x"}]})),
+    (C, {**tools("function"), "model": "gpt-5", "stream_options": {"include_usage": True}}),
+    (C, user({"type": "image_url", "image_url": {"url": PNG}}, {"type": "text", "text": "x"})),
+    (C, {"messages": [{"role": "user", "content": "x"}], "models": ["a", "b"], "model": "research-model"}),
+    (G, {"tools": [{"functionDeclarations": [{"name": "googleSearch"}]}], "toolConfig": {}}),
+    (G, {"tools": [{"function_declarations": []}], "generation_config": {}, "system_instruction": {"parts": []}}),
+    (G, parts({"text": "x"}, {"inlineData": {}}, {"functionResponse": {"response": {"fileData": 1}}})),
+]
+PATHS = {
+    A: ("anthropic", "/v1/messages"),
+    C: ("openai", "/v1/chat/completions"),
+    R: ("openai", "/v1/responses"),
+    G: ("gemini", "/v1beta/models/gemini-3:generateContent"),
+}
+
+
+def _name(case: Any) -> str:
+    return case.value if isinstance(case, Dialect) else json.dumps(case)[:60]
+
+
+@pytest.mark.parametrize(("dialect", "request_data"), REFUSED, ids=_name)
+def test_what_reaches_for_the_network_is_refused(dialect: Dialect, request_data: dict[str, Any]):
+    with pytest.raises(Refused) as refusal:
+        judge(dialect, request_data)
+    assert refusal.value.code == "server_tools"
+
+
+@pytest.mark.parametrize(("dialect", "request_data"), ALLOWED, ids=_name)
+def test_what_stays_between_client_and_model_is_not(dialect: Dialect, request_data: dict[str, Any]):
+    judge(dialect, request_data)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "type",
+                    "tools",
+                    "messages",
+                    "content",
+                    "input",
+                    "source",
+                    "parts",
+                    "contents",
+                    "models",
+                    "output",
+                    "file",
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@given(
+    st.sampled_from([A, C, R, G]), st.dictionaries(st.sampled_from(["tools", "messages", "input", "contents"]), JSON)
+)
+def test_whatever_it_is_there_is_an_answer(dialect: Dialect, request_data: dict[str, Any]):
+    try:
+        judge(dialect, request_data)
+    except Refused as refusal:
+        assert refusal.status in {400, 403}
+
+
+def test_the_provider_sees_nothing_of_what_is_refused(broker: Running, provider: StandIn):
+    before = len(provider.raw)
+    for dialect, request_data in REFUSED:
+        name, path = PATHS[dialect]
+        answer = broker.ask(service(provider.url, name), path=path, body=request_data, refuse_tools=True)
+        assert answer.status == 403, request_data
+        message = answer.json["error"]["message"]
+        assert "Retrying is no use" in message
+    assert len(provider.raw) == before
+    for dialect, request_data in ALLOWED:
+        name, path = PATHS[dialect]
+        body = json.dumps(request_data).replace(" ", "  ")
+        assert broker.ask(service(provider.url, name), path=path, body=body, refuse_tools=True).status == 200
+        assert provider.seen[-1].body.decode() == body  # as it was judged, byte by byte
+
+
+def test_who_may_have_it_has_it(broker: Running, provider: StandIn):
+    searching = tools("web_search_20250305")
+    assert broker.ask(service(provider.url), body=searching).status == 200
+    assert broker.ask(service(provider.url, server_tools=True), body=searching, refuse_tools=True).status == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        (b'{"tools": [], "tools": [{"type": "web_search_20250305"}]}', {}, 400),
+        (b'{"messages": [{"content": "", "content": []}]}', {}, 400),
+        (b'{"max_tokens": NaN}', {}, 400),
+        (b'{"max_tokens": Infinity}', {}, 400),
+        (b'{"model": "\xff"}', {}, 400),
+        (b'\xef\xbb\xbf{"model": "m"}', {}, 400),
+        (b"{'model': 'm'}", {}, 400),
+        (b"not json", {}, 400),
+        (b"", {"content-length": "1"}, 400),
+        (b"[]", {}, 400),
+        (b'{"messages": ' + b"[" * 101 + b"]" * 101 + b"}", {}, 400),
+        (b"[" * 100_000, {}, 400),
+        (b'{"max_tokens": ' + b"9" * 10_000 + b"}", {}, 400),
+        (b"\x1f\x8b\x08", {"content-encoding": "gzip"}, 415),
+        (b"{}", {"content-encoding": "zstd"}, 415),
+    ],
+)
+def test_what_others_may_read_differently_is_not_sent(
+    broker: Running, provider: StandIn, body: bytes, headers: dict[str, str], status: int
+):
+    before = len(provider.raw)
+    if "content-length" in headers:
+        body = b"x"
+    answer = broker.ask(service(provider.url), body=body, headers=headers, refuse_tools=True)
+    assert answer.status == status
+    assert len(provider.raw) == before
+    assert broker.ask(service(provider.url), body=b'{"model": "m"}', refuse_tools=True).status == 200
+
+
+def test_an_unknown_api_is_let_through_if_it_is_named(broker: Running, provider: StandIn):
+    before = len(provider.raw)
+    known = service(provider.url, paths=("POST /v1/*",))
+    assert broker.ask(known, path="/v1/files", body="{}", refuse_tools=True).status == 403
+    assert broker.ask(known, path="/v1/messages/batches", body="{}", refuse_tools=True).status == 403
+    default = service(provider.url, "other", paths=("POST /*/chat/completions",))
+    assert broker.ask(default, path="/v1/files", body="{}", refuse_tools=True).status == 403
+    assert len(provider.raw) == before
+    named = service(provider.url, paths=("POST /v1/files",))
+    assert broker.ask(named, path="/v1/files", body="{}", refuse_tools=True).status == 200
+    own = service(provider.url, "tickets", paths=("POST /api/*",))
+    assert broker.ask(own, path="/api/issues", body="not json", refuse_tools=True).status == 200
+    embedding = service(provider.url, "openai")
+    assert broker.ask(embedding, path="/v1/embeddings", body="{}", refuse_tools=True).status == 200
