@@ -235,7 +235,7 @@ class _Run:
         if brokers:
             from belljar.broker.requirements import check_brokers  # noqa: PLC0415 - most runs have none
 
-            check_brokers(brokers, os.environ, self._exposed())
+            check_brokers(brokers, os.environ)
 
     def _network(self, policy: RunPolicy, settings: "Settings", audit: int | None) -> "NetworkAccess":
         """Return what the command can reach; note in a ledger what it does with that."""

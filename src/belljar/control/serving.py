@@ -138,9 +138,10 @@ async def _services(serving: Serving, state: Path, port: int) -> AsyncIterator[S
         hub = Hub(store)
         await hub.start()
         stack.push_async_callback(hub.stop)
-        ledger = os.open(state / "budgets.jsonl", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        stack.callback(os.close, ledger)
-        workers = await asyncio.to_thread(Workers, serving.workers, serving.settings, audit=hub.audit, ledger=ledger)
+        broker = state / "broker"
+        broker.mkdir(mode=0o700, exist_ok=True)
+        starting = partial(Workers, serving.workers, serving.settings, audit=hub.audit, broker_state=broker)
+        workers = await asyncio.to_thread(starting)
         stack.push_async_callback(asyncio.to_thread, workers.shut_down)
         backends = await asyncio.to_thread(serving.backends, state)
         for backend in backends.values():

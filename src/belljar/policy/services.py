@@ -196,6 +196,17 @@ def service_to_data(service: Service) -> dict[str, Any]:
     return data
 
 
+def default_paths(name: str) -> tuple[str, ...]:
+    """Return every rule that a broker may have without its entry saying so."""
+    return (*PROVIDERS[name].paths, *_ANY_MODEL_API) if name in PROVIDERS else _ANY_MODEL_API
+
+
+def path_of(url: str) -> str:
+    """Return the path of a broker's URL, which begins with a slash or is empty."""
+    _, slash, path = url.partition("://")[2].partition("/")
+    return slash + path
+
+
 def _usual_port(kind: ServiceKind, target: str) -> int:
     if kind in (ServiceKind.HOST_PORT, ServiceKind.ADDRESS):
         return int(target.rpartition(":")[2])

@@ -6,9 +6,8 @@ the way.
 
 from collections.abc import Iterable
 from typing import Final
-from urllib.parse import urlsplit
 
-from belljar.policy.services import PROVIDERS, Service, ServiceKind
+from belljar.policy.services import PROVIDERS, Service, ServiceKind, path_of
 
 PLACEHOLDER: Final = "belljar-keeps-the-key-outside"
 _PREFIXES: Final = {"anthropic": "sk-ant-", "openai": "sk-", "openrouter": "sk-or-"}
@@ -19,7 +18,7 @@ _MOST_COMMON: Final = ("anthropic", "openai")
 def base_url(service: Service) -> str:
     """Return where a broker is, as a program inside is to be told."""
     port = "" if service.at == 80 else f":{service.at}"
-    return f"http://{service.host}{port}{urlsplit(service.target).path}"
+    return f"http://{service.host}{port}{path_of(service.target)}"
 
 
 def variables_for(services: Iterable[Service]) -> dict[str, str]:
@@ -40,6 +39,8 @@ def variables_for(services: Iterable[Service]) -> dict[str, str]:
 
 
 def _of_provider(provider: str, service: Service) -> dict[str, str]:
-    known = PROVIDERS[provider]
+    known, base = PROVIDERS[provider], base_url(service)
+    if provider == "anthropic":
+        base = base.removesuffix("/v1")  # which its programs add themselves
     key = _PREFIXES.get(provider, "") + PLACEHOLDER
-    return dict.fromkeys(known.base_variables, base_url(service)) | dict.fromkeys(known.key_variables, key)
+    return dict.fromkeys(known.base_variables, base) | dict.fromkeys(known.key_variables, key)

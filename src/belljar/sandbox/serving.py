@@ -44,10 +44,10 @@ def serve(loop: Loop, network: NetworkAccess, listeners: Listeners, *, modules_a
 
 
 def _broker(loop: Loop, observer: Observer) -> "BrokerDoor":
-    from belljar.gateway.upstream.brokerdoor import BrokerDoor, memory_ledger, used_by  # noqa: PLC0415 - few have one
+    from belljar.gateway.upstream.brokerdoor import BrokerDoor, used_by  # noqa: PLC0415 - few have one
 
     def note(event: dict[str, Any]) -> None:
         if (used := used_by(event)) is not None:
             observer.service_used(used)
 
-    return BrokerDoor(loop, memory_ledger(), note)
+    return BrokerDoor(loop, None, note)

@@ -8,8 +8,8 @@ through the descriptor, here or in a worker that was given it.
 
 A broker that dies closes the connections it had, and the gateway tells their clients that it has (502). The next
 connection starts another. One that dies young again and again is not started for a while, and connections are closed
-that come meanwhile: a door that does not open is said to be closed. What it has counted is in a file that its owner
-holds (`ledger`), so no budget begins anew.
+that come meanwhile: a door that does not open is said to be closed. What it has counted is in a directory of its
+owner's, so no budget begins anew.
 
 It says what has become of requests, a line of JSON each; the end of that stream is its end.
 """
@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 
 _PROGRAM: Final = """\
 import sys
-sys.path.append(sys.argv[1])
-from belljar.broker.process import main
-main(*map(int, sys.argv[2:]))
+sys.path.append(sys.argv.pop(1))
+import belljar.broker.__main__
 """
 _OUR_MODULES: Final = str(Path(belljar.__file__).resolve().parents[1])
 _WAITING: Final = 4096
@@ -49,9 +48,14 @@ _UNTOLD: Final = {"input_tokens": 0, "output_tokens": 0, "bytes_up": 0, "bytes_d
 class BrokerDoor:
     """Where a gateway reaches the broker. Everything happens on the loop's thread."""
 
-    def __init__(self, loop: Loop, ledger: int, on_event: Callable[[dict[str, Any]], None]) -> None:
-        """Have somewhere to connect to. `ledger` is a file that is ours; events of the broker are told as they come."""
-        self._loop, self.ledger, self._on_event = loop, ledger, on_event
+    def __init__(self, loop: Loop, state: Path | None, on_event: Callable[[dict[str, Any]], None]) -> None:
+        """Have somewhere to connect to. Events of the broker are told as they come.
+
+        `state` is a directory for what it counts, which is there and nobody else's; without one, that ends with us.
+        """
+        self._loop, self._on_event = loop, on_event
+        self._own_state = tempfile.TemporaryDirectory(prefix="belljar-broker-") if state is None else None
+        self._state = Path(self._own_state.name) if self._own_state is not None else state
         self._listener, self.descriptor = _listen()
         self._process: subprocess.Popen[bytes] | None = None
         self._said: socket.socket | None = None
@@ -73,10 +77,9 @@ class BrokerDoor:
         self._loop.unwatch(self._listener)
         self._listener.close()
         os.close(self.descriptor)
-        if self._process is not None:
-            self._process.kill()
-            self._reap()
-        os.close(self.ledger)
+        self._reap()
+        if self._own_state is not None:
+            self._own_state.cleanup()
 
     def _wait(self) -> None:
         self._loop.watch(self._listener).on_readable = self._on_connection
@@ -101,8 +104,9 @@ class BrokerDoor:
         self._born = self._loop.clock()
         ours, theirs = socket.socketpair()
         ours.setblocking(False)  # noqa: FBT003 - the standard library's interface
-        descriptors = (self._listener.fileno(), theirs.fileno(), self.ledger)
-        words = [sys.executable, "-I", "-W", "ignore", "-c", _PROGRAM, _OUR_MODULES, *map(str, descriptors)]
+        descriptors = (self._listener.fileno(), theirs.fileno())
+        options = ["--listen", str(descriptors[0]), "--events", str(descriptors[1]), "--state", str(self._state)]
+        words = [sys.executable, "-I", "-W", "ignore", "-c", _PROGRAM, _OUR_MODULES, *options]
         with theirs:
             try:
                 self._process = subprocess.Popen(  # noqa: S603 - our own program; see `workers.process` for the flags
@@ -172,11 +176,6 @@ def used_by(event: Mapping[str, Any]) -> ServiceUsed | None:
     if event["event"] != "request":
         return None
     return ServiceUsed(*(event.get(name, _UNTOLD.get(name)) for name in ServiceUsed._fields))
-
-
-def memory_ledger() -> int:
-    """Return a file for what a broker counts that is gone with us."""
-    return os.memfd_create("belljar-budgets", os.MFD_CLOEXEC)
 
 
 def _listen() -> tuple[socket.socket, int]:

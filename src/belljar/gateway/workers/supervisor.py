@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, Final, Literal, Self
 
@@ -25,7 +26,7 @@ from belljar.gateway.limits import Limits
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.service import Acknowledgement, OpenFlow, ServiceUsage
 from belljar.gateway.settings import DEFAULTS, Settings
-from belljar.gateway.upstream.brokerdoor import BrokerDoor, memory_ledger, used_by
+from belljar.gateway.upstream.brokerdoor import BrokerDoor, used_by
 from belljar.gateway.workers.data import flow_from_data, settings_to_data
 from belljar.gateway.workers.keeper import Keeper, Start
 from belljar.gateway.workers.namememory import NameMemory
@@ -50,17 +51,18 @@ class Workers:
         *,
         audit: int | None = None,
         on_full: Literal["lose", "block"] = "lose",
-        ledger: int | None = None,
+        broker_state: Path | None = None,
     ) -> None:
         """`audit` is a descriptor that is open for appending, and stays the caller's; see AuditLog for `on_full`.
 
-        `ledger` is one of a file in which the broker keeps what it has counted, and is the caller's, too; without it,
-        that ends with the workers.
+        `broker_state` is a directory in which the broker keeps what it has counted; without it, that ends with the
+        workers.
         """
         self._loop = Loop()
         log = os.dup(audit) if audit is not None else None
         self._audit = AuditLog(log) if log is not None else None
-        self._broker = BrokerDoor(self._loop, os.dup(ledger) if ledger is not None else memory_ledger(), self._note)
+        self._broker = BrokerDoor(self._loop, broker_state, self._note)
+        self._has_counted = broker_state is not None and any(broker_state.iterdir())
         self._usage: dict[str, dict[str, ServiceUsage]] = {}
         """What each sandbox has made of each of its brokers."""
         self._observers: dict[str, Observer] = {}
@@ -190,7 +192,7 @@ class Workers:
 
     def _run(self) -> None:
         self._loop.on_crash = self._crash
-        if os.fstat(self._broker.ledger).st_size:  # of an earlier server; the broker tells what is in it
+        if self._has_counted:  # for an earlier server; the broker tells what
             self._broker.start()
         self._tasks = [self._loop.spawn(keeper.keep()) for keeper in self._keepers]
         self._tasks.append(self._loop.spawn(self._watch_ends()))
