@@ -90,7 +90,7 @@ def _check_named(service: Service, rule: str, path: str) -> None:
         "server_tools",
         f"what {path} may ask of the provider is not known here, and in this sandbox it may not be asked to reach "
         "for the network; retrying is no use (a user lets it through by a rule that names it, or with "
-        "`server_tools: true`)",
+        "`server_tools: allow`)",
     )
 
 

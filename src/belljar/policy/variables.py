@@ -42,5 +42,7 @@ def _of_provider(provider: str, service: Service) -> dict[str, str]:
     known, base = PROVIDERS[provider], base_url(service)
     if provider == "anthropic":
         base = base.removesuffix("/v1")  # which its programs add themselves
+    elif provider == "openai" and not path_of(service.target):
+        base += "/v1"  # which its programs do not
     key = _PREFIXES.get(provider, "") + PLACEHOLDER
     return dict.fromkeys(known.base_variables, base) | dict.fromkeys(known.key_variables, key)

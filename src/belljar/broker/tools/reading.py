@@ -16,7 +16,7 @@ def refuse(what: str) -> Refused:
         "server_tools",
         f"the request has {what}. In this sandbox the provider may not be asked to search, fetch, run code or call "
         "other servers, and what is not known to do none of that is refused. Retrying is no use: leave it out, "
-        "and use tools that run in the sandbox. (A user allows it with `server_tools: true` for this service.)",
+        "and use tools that run in the sandbox. (A user allows it with `server_tools: allow` for this service.)",
     )
 
 
