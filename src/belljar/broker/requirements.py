@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 from belljar.broker.secrets import resolve_all
 from belljar.errors import BelljarError
-from belljar.policy.services import Service
+from belljar.policy.services import Service, ServiceKind
 
 _MODULES = ("h11", "httpcore2")
 
@@ -15,10 +15,13 @@ class BrokerMissingError(BelljarError):
 
 
 def check_brokers(services: Iterable[Service], environ: Mapping[str, str]) -> None:
-    """Make sure that there is what services need that are brokers. Raises BrokerMissingError, SecretError."""
+    """Make sure that there is what those services need that are brokers. Raises BrokerMissingError, SecretError."""
+    brokers = [service for service in services if service.kind is ServiceKind.BROKER]
+    if not brokers:
+        return
     if missing := [name for name in _MODULES if find_spec(name) is None]:
         raise BrokerMissingError(
             f"brokers need {' and '.join(missing)}, which this installation lacks; pip install 'belljar[broker]'"
         )
-    for service in services:
+    for service in brokers:
         resolve_all(service, environ)

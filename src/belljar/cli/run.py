@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,9 +21,7 @@ from belljar.cli.backendname import BackendName
 from belljar.cli.runpolicy import PolicyOptions, RunPolicy, policy_of
 from belljar.errors import BelljarError, message
 from belljar.linux.files.links import links_on
-from belljar.policy import Mode, Policy
-from belljar.policy.services import ServiceKind
-from belljar.policy.variables import variables_for
+from belljar.policy import Mode
 from belljar.sandbox.files.homes import home_inside
 from belljar.sandbox.spec import Bind, Command, Isolation, ResourceLimits, SandboxSpec
 from belljar.statedir import known_states
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     from belljar.backends.attending import Outcome
     from belljar.cli.ending import Ending
     from belljar.gateway.settings import Settings
+    from belljar.policy.services import Service
     from belljar.sandbox.ledger import Ledger
     from belljar.sandbox.network import NetworkAccess
 
@@ -218,24 +217,24 @@ class _Run:
         policy = policy_of(self._policy_options(), self._exposed())
         for warning in policy.warnings:
             self._say(f"warning: {warning}")
-        self._check_brokers(policy.policy)
-        told = variables_for(policy.policy.services)
-        for name in (name for name in told if name.endswith("_KEY") and name in self._spec.environment):
-            self._say(f"warning: --env {name} shows the key inside, where the broker would have kept it out")
-        self._spec = replace(self._spec, environment={**told, **self._spec.environment})
+        if policy.policy.services:
+            self._lead_to_services(policy.policy.services)
         settings = read_settings(os.environ, resolver=options["resolver"])
         if unused := unused_proxy(os.environ, settings):
             self._say(f"warning: {unused}")
         audit = self._open_audit(options["audit"]) if options["audit"] else None
         return self._start(lambda: self._network(policy, settings, audit), notice(policy.flat()))
 
-    def _check_brokers(self, policy: Policy) -> None:
-        """Make sure that there is what brokers need, before anything is started. Raises BelljarError."""
-        brokers = [service for service in policy.services if service.kind is ServiceKind.BROKER]
-        if brokers:
-            from belljar.broker.requirements import check_brokers  # noqa: PLC0415 - most runs have none
+    def _lead_to_services(self, services: "Sequence[Service]") -> None:
+        """Have the command be told of services, and make sure that brokers have what they need. Raises BelljarError."""
+        from belljar.broker.requirements import check_brokers  # noqa: PLC0415 - most runs have none
+        from belljar.policy.variables import variables_for  # noqa: PLC0415
 
-            check_brokers(brokers, os.environ)
+        check_brokers(services, os.environ)
+        told = variables_for(services)
+        for name in (name for name in told if name.endswith("_KEY") and name in self._spec.environment):
+            self._say(f"warning: --env {name} shows the key inside, where the broker would have kept it out")
+        self._spec = replace(self._spec, environment={**told, **self._spec.environment})
 
     def _network(self, policy: RunPolicy, settings: "Settings", audit: int | None) -> "NetworkAccess":
         """Return what the command can reach; note in a ledger what it does with that."""

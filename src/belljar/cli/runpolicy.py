@@ -16,7 +16,6 @@ from belljar.policy.language.reading import Reading
 from belljar.policy.language.render import flatten, to_data
 from belljar.policy.model import Egress
 from belljar.policy.presets import Expansion, expand
-from belljar.policy.services import PROVIDERS
 
 _OPTIONS: Final = {
     "egress.allowed_domains": "--allow",
@@ -106,8 +105,9 @@ def _document(options: PolicyOptions, mode: Mode) -> dict[str, Any]:
         },
         "presets": list(options.preset),
         "host_ports": _ports(options.host_port),
-        "services": _brokers(options.broker),
     }
+    if options.broker:
+        document["services"] = _brokers(options.broker)
     # What is denied here is denied in either mode, and before anything that a file grants.
     denied = [
         {"action": "deny", **matcher}
@@ -135,6 +135,8 @@ def _brokers(texts: tuple[str, ...]) -> dict[str, Any]:
 
 def _broker(text: str) -> tuple[str, dict[str, Any]]:
     """Read NAME, NAME=URL or a URL, which needs no other name than this. Raises OptionError."""
+    from belljar.policy.services import PROVIDERS  # noqa: PLC0415 - not every run has a broker
+
     name, named, url = text.partition("=") if not text.startswith(("https:", "http:")) else ("models", "=", text)
     if not named:
         if name not in PROVIDERS:

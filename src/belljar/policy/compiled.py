@@ -11,7 +11,7 @@ the lowest order wins; if there is none, the mode decides.
 import json
 from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from belljar.names import Address
 from belljar.policy import clauses
@@ -24,7 +24,9 @@ from belljar.policy.match import CidrIndex, DomainIndex, PortIndex, PortSet
 from belljar.policy.model import Action, Mode, Policy, Protocol
 from belljar.policy.presets import Discover, Expansion, expand, nothing_discovered
 from belljar.policy.reserved import HOST_NAMES
-from belljar.policy.services import Service, ServiceKind
+
+if TYPE_CHECKING:
+    from belljar.policy.services import Service
 
 
 class CompiledPolicy(NamedTuple):
@@ -44,7 +46,7 @@ class CompiledPolicy(NamedTuple):
     """What holds everywhere while only a name is asked for."""
 
     host_ports: PortSet
-    services: Mapping[str, Service]
+    services: "Mapping[str, Service]"
     """By the name that each has inside; what a provider may be asked for depends on the mode, too."""
 
     opened: CidrIndex[Clause]
@@ -63,9 +65,11 @@ class CompiledPolicy(NamedTuple):
         """Decide a flow."""
         return decide(self, flow)
 
-    def service(self, flow: Flow) -> Service | None:
+    def service(self, flow: Flow) -> "Service | None":
         """Return what a flow that was allowed leads to, if that is a service and no destination of the network."""
         if flow.name in HOST_NAMES:
+            from belljar.policy.services import Service, ServiceKind  # noqa: PLC0415 - most policies have none
+
             return Service("host", ServiceKind.HOST_PORT, str(flow.port))
         return self.services.get(flow.name) if flow.name is not None else None
 

@@ -6,9 +6,10 @@ again is `render`, what they mean is `decide`.
 
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from belljar.policy.services import Service
+if TYPE_CHECKING:  # most policies have none
+    from belljar.policy.services import Service
 
 Network: TypeAlias = IPv4Network | IPv6Network
 
@@ -107,5 +108,5 @@ class Policy(NamedTuple):
     rules: tuple[Rule, ...] = ()
     presets: tuple[PresetUse, ...] = ()
     host_ports: tuple[PortRange, ...] = ()
-    services: tuple[Service, ...] = ()
+    services: "tuple[Service, ...]" = ()
     allow_private: bool = False

@@ -4,7 +4,9 @@ from typing import Final
 
 from belljar.policy.match import DomainIndex
 from belljar.policy.model import DomainPattern, Scope
-from belljar.policy.services import SERVICE_SUFFIX
+
+SERVICE_SUFFIX: Final = "belljar.internal"
+"""What the names of services end in: they mean something by the policy's own table, and nothing to any resolver."""
 
 HOST_NAMES: Final = frozenset({"host.belljar.internal", "host.docker.internal"})
 """The host itself, of which only `host_ports` can be reached."""

@@ -9,8 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-SERVICE_SUFFIX: Final = "belljar.internal"
-"""What the names of services end in: they mean something by the policy's own table, and nothing to any resolver."""
+from belljar.policy.reserved import SERVICE_SUFFIX
 
 DEFAULT_PORT: Final = 80
 """Where brokers and unix sockets are found inside."""

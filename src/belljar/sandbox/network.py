@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from belljar.gateway.settings import Settings
 from belljar.policy import CompiledPolicy
-from belljar.policy.services import ServiceKind
 
 if TYPE_CHECKING:  # to import them takes as long as to make a sandbox
     from belljar.gateway.limits import Limits
@@ -23,4 +22,8 @@ class NetworkAccess(NamedTuple):
     @property
     def has_broker(self) -> bool:
         """Whether a service of it is a broker."""
+        if not self.policy.services:
+            return False
+        from belljar.policy.services import ServiceKind  # noqa: PLC0415 - most policies have none
+
         return any(service.kind is ServiceKind.BROKER for service in self.policy.services.values())

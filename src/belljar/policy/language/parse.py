@@ -7,7 +7,7 @@ InvalidPolicyError. There is no default that opens anything.
 import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from belljar.policy.language.advice import advise
 from belljar.policy.language.entries import (
@@ -23,7 +23,9 @@ from belljar.policy.language.reading import Lines, Reading, UnreadableError, pat
 from belljar.policy.language.syntax import Syntax, read_text
 from belljar.policy.model import Action, DomainPattern, Egress, Mode, Policy, PresetUse, Protocol, Rule
 from belljar.policy.presets import PRESETS
-from belljar.policy.services import Service
+
+if TYPE_CHECKING:
+    from belljar.policy.services import Service
 
 T = TypeVar("T")
 
@@ -123,7 +125,7 @@ class _Reader:
             **{key: self.entries(f"egress.{key}", lists, _ENTRY_READERS[key]) for key in EGRESS_KEYS if key in lists}
         )
 
-    def services(self, keys: Mapping[str, object]) -> tuple[Service, ...]:
+    def services(self, keys: Mapping[str, object]) -> "tuple[Service, ...]":
         if "services" not in keys:
             return ()
         from belljar.policy.language.services import read_services  # noqa: PLC0415 - most policies have none

@@ -8,7 +8,6 @@ from typing import Any, Final
 from belljar.policy.language.syntax import Syntax
 from belljar.policy.model import Egress, Policy, PortRange, PresetUse, Rule
 from belljar.policy.presets import Expansion
-from belljar.policy.services import service_to_data
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9.-]*[A-Za-z0-9]", re.ASCII)
 _SPECIAL_WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
@@ -41,6 +40,8 @@ def to_data(policy: Policy) -> dict[str, Any]:
     if policy.host_ports:
         data["host_ports"] = [_port(ports) for ports in policy.host_ports]
     if policy.services:
+        from belljar.policy.services import service_to_data  # noqa: PLC0415 - most policies have none
+
         data["services"] = {service.name: service_to_data(service) for service in policy.services}
     if policy.allow_private:
         data["allow_private"] = True
