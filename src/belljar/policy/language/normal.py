@@ -5,7 +5,7 @@ What a user writes is read by `parse`. Here everything is known to be right, and
 
 from collections.abc import Callable, Mapping
 from ipaddress import ip_network
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from belljar.policy.model import (
     Action,
@@ -19,7 +19,9 @@ from belljar.policy.model import (
     Rule,
     Scope,
 )
-from belljar.policy.services import Service, service_from_data
+
+if TYPE_CHECKING:
+    from belljar.policy.services import Service
 
 
 def normal_policy(document: Mapping[str, Any]) -> Policy:
@@ -35,9 +37,13 @@ def normal_policy(document: Mapping[str, Any]) -> Policy:
     )
 
 
-def normal_services(document: Mapping[str, Any]) -> tuple[Service, ...]:
+def normal_services(document: Mapping[str, Any]) -> "tuple[Service, ...]":
     """Return the services of a document."""
-    return tuple(service_from_data(*entry) for entry in document.get("services", {}).items())
+    if "services" not in document:
+        return ()
+    from belljar.policy.services import service_from_data  # noqa: PLC0415 - most policies have none
+
+    return tuple(service_from_data(*entry) for entry in document["services"].items())
 
 
 def normal_port(written: int | str) -> PortRange:
