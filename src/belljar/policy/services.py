@@ -159,7 +159,7 @@ def service_from_data(name: str, data: Mapping[str, Any]) -> Service:
     kind = next((kind for kind in ServiceKind if kind.value in data), ServiceKind.BROKER)
     provider = PROVIDERS.get(name) if kind is ServiceKind.BROKER else None
     target = data[kind.value] if kind.value in data else PROVIDERS[name].url
-    header = tuple(data["header"].items()) if "header" in data else provider.header if provider else ()
+    header = tuple(sorted(data["header"].items())) if "header" in data else provider.header if provider else ()
     shared = dict(data.get("shared_budget", {}))
     return Service(
         name,
