@@ -276,7 +276,7 @@ def test_without_ports_in_the_policy_a_name_is_answered_only_if_it_can_be_reache
         for rule in policy.rules
         if rule.domains or rule.cidrs
     )
-    compiled = compile_policy(policy._replace(egress=egress, rules=listed, host_ports=()))
+    compiled = compile_policy(policy._replace(egress=egress, rules=listed, host_ports=(), services=()))
     reachable = any(compiled.decide(to_name(name, port)).allowed for port in (80, 443))
     assert compiled.decide(question(name)).allowed is reachable
 
