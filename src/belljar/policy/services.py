@@ -9,11 +9,15 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from belljar.names import Host, parse_authority
+
 SERVICE_SUFFIX: Final = "belljar.internal"
 """What the names of services end in: they mean something by the policy's own table, and nothing to any resolver."""
 
 DEFAULT_PORT: Final = 80
 """Where brokers and unix sockets are found inside."""
+
+_USUAL_PORTS: Final = {"http": 80, "https": 443}
 
 _ANY_MODEL_API: Final = (
     "GET /*/models*",
@@ -81,6 +85,29 @@ class Service(NamedTuple):
     def host(self) -> str:
         """The name that it has inside."""
         return f"{self.name}.{SERVICE_SUFFIX}"
+
+    @property
+    def where(self) -> str:
+        """What programs inside are told of it: a URL where it is known to speak HTTP, or a host and a port."""
+        if self.kind is not ServiceKind.BROKER:
+            return f"{self.host}:{self.at}"
+        return f"http://{self.host}" if self.at == DEFAULT_PORT else f"http://{self.host}:{self.at}"
+
+    @property
+    def port_of_host(self) -> int | None:
+        """The port of this machine's loopback that it leads to; None if it leads elsewhere."""
+        if self.kind is ServiceKind.HOST_PORT:
+            return int(self.target)
+        if self.kind is not ServiceKind.BROKER:
+            return None
+        scheme, _, rest = self.target.partition("://")
+        host, port = parse_authority(rest.partition("/")[0])
+        return (port or _USUAL_PORTS[scheme]) if is_this_machine(host) else None
+
+
+def is_this_machine(host: Host) -> bool:
+    """Tell whether a host is the loopback of this machine."""
+    return host == "localhost" if isinstance(host, str) else host.is_loopback
 
 
 class Provider(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Final
 _FOR_THE_PROCESS: Final = 32  # files that it reads, logs, child processes
 
 
-class Budget:
+class Descriptors:
     """What there is for all."""
 
     def __init__(self, descriptors: int | None = None) -> None:
@@ -27,7 +27,7 @@ class Share:
 
     __slots__ = ("_budget", "held")
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Descriptors) -> None:
         self._budget = budget
         self.held = 0
 

@@ -5,16 +5,14 @@ A policy is shown, stored and sent; so it must not have a secret in it. What loo
 
 import re
 from collections.abc import Callable, Mapping
-from ipaddress import ip_address
 from typing import Any, Final, Protocol
-from urllib.parse import urlsplit
 
 from belljar.names import SpellingError, parse_authority, parse_port
 from belljar.policy.addresses import AddressClass, classify
 from belljar.policy.language.entries import EntryError
 from belljar.policy.language.reading import path_to, snake_case
 from belljar.policy.reserved import HOST_NAMES, is_never_name, is_service_name
-from belljar.policy.services import PROVIDERS, Budget, Service, ServiceKind, service_from_data
+from belljar.policy.services import PROVIDERS, Budget, Service, ServiceKind, is_this_machine, service_from_data
 
 SERVICE_KEYS: Final = (
     *(kind.value for kind in ServiceKind),
@@ -29,6 +27,7 @@ _HEADER: Final = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
 _HEADER_VALUE: Final = re.compile(r"[\x20-\x7e]{1,4096}", re.ASCII)
 _REFERENCE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}", re.ASCII)
 _PATH_RULE: Final = re.compile(r"(?:[A-Z]{1,16}|\*) /[A-Za-z0-9._~!$&'()+,;=:@/*-]{0,256}", re.ASCII)
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)", re.ASCII)
 _URL_PATH: Final = re.compile(r"(?:/[A-Za-z0-9._~-]+)*/?", re.ASCII)
 _SECRETIVE: Final = ("auth", "key", "token", "secret", "cookie", "password", "credential")
 _NOT_OURS: Final = frozenset(
@@ -135,26 +134,21 @@ def _url(value: object) -> str:
         raise EntryError(f"is not a URL; {remedy}")
     if "@" in value:
         raise EntryError("has a user or a password in it, which no policy may have; write ${NAME} in header instead")
+    if not (parts := _URL.fullmatch(value)):
+        raise EntryError(f"is not a URL; {remedy}")
+    scheme, path = parts[1].lower(), parts[3]
     try:
-        parts = urlsplit(value)
-        host, port = parse_authority(parts.netloc)
-    except (SpellingError, ValueError) as error:
+        host, port = parse_authority(parts[2])
+    except SpellingError as error:
         raise EntryError(f"has a host that cannot be read ({error}); {remedy}") from None
-    if parts.scheme not in ("https", "http") or parts.query or parts.fragment or not _URL_PATH.fullmatch(parts.path):
+    if scheme not in ("https", "http") or not _URL_PATH.fullmatch(path):
         raise EntryError(f"is not a plain https URL; {remedy}, without a query")
-    if any(part in (".", "..") for part in parts.path.split("/")):
+    if any(part in (".", "..") for part in path.split("/")):
         raise EntryError(f"has . or .. in its path; {remedy}")
-    if parts.scheme == "http" and not _is_this_machine(str(host)):
+    if scheme == "http" and not is_this_machine(host):
         raise EntryError("would send the key in the clear; write https, or http for this machine only")
     shown = f"[{host}]" if ":" in str(host) else str(host)
-    return f"{parts.scheme}://{shown}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return f"{scheme}://{shown}{f':{port}' if port else ''}{path.rstrip('/')}"
 
 
 def _header(value: object) -> dict[str, str]:
