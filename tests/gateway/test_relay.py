@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from belljar.gateway.io.budget import Descriptors, Buffers, Share
+from belljar.gateway.io.budget import Buffers, Descriptors, Share
 from belljar.gateway.io.pipes import PIPE_BYTES, SMALL_PIPE_BYTES, NoPipeError, Pipes
 from belljar.gateway.io.relay import Relay
 from belljar.gateway.io.streams import Stream

@@ -138,8 +138,13 @@ def prepare(reading: Reading, around: Surroundings, within: str = "") -> Prepare
 
 def amend(base: Policy, change: dict[str, Any], around: Surroundings) -> Prepared:
     """Add entries to a policy, and take others away. Raises ProblemError."""
+    for part in ("add", "remove"):
+        if not isinstance(change.get(part, {}), dict):
+            raise refusing("invalid_request", [FieldProblem(part, "is not a mapping; write entries of a policy")])
     lists = dict(change.get("remove", {}))
     names = lists.pop("services", [])
+    if not isinstance(names, list):
+        raise refusing("invalid_request", [FieldProblem("remove.services", "is not a list; write names of services")])
     try:
         added = _fragment(base, change.get("add", {}), "add")
         removed = _fragment(base, lists, "remove")

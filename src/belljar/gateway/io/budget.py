@@ -15,7 +15,7 @@ _FOR_THE_PROCESS: Final = 32  # files that it reads, logs, child processes
 
 
 class Descriptors:
-    """What there is for all."""
+    """How many there are for all."""
 
     def __init__(self, descriptors: int | None = None) -> None:
         """Without a number, it is what the process may still open."""
