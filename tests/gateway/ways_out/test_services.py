@@ -11,11 +11,13 @@ import dns.message
 import dns.query
 import pytest
 
+from belljar.linux.programs import run
 from tests.gateway.ways_out.agents import Agent, TurnedAwayError
 from tests.universe import addresses
 from tests.universe.zone import at
 
 CONTROL = "mode: block-all\negress: {allowed_domains: [plain.test]}\n"
+LATE = "203.0.113.77"
 DOORS = ["direct", "direct6", "connect", "socks"]
 
 
@@ -184,6 +186,21 @@ def test_an_address_that_stays_closed(enter, target):
     assert agent.reason() == "reserved_address"
     assert agent.reached_nobody(but_resolver=True)
     assert echoes(agent, "ok.belljar.internal", 7)
+
+
+@pytest.mark.parametrize("target", [LATE, "late.test"])
+def test_an_address_that_became_the_hosts_own(enter, universe, target):
+    universe.zone["late.test"] = at(LATE)
+    agent = enter(f"{CONTROL}services: {{db: {{address: '{target}:7'}}}}")
+    assert echoes(agent, "db.belljar.internal", 7)
+    universe.gateway.call(run, "ip", "address", "add", f"{LATE}/32", "dev", "wire")
+    try:
+        universe.gateway.forget()
+        assert is_turned_away(agent, "db.belljar.internal", 7)
+        assert agent.reason() == "reserved_address"
+        assert universe.gateway.seen == []
+    finally:
+        universe.gateway.call(run, "ip", "address", "delete", f"{LATE}/32", "dev", "wire")
 
 
 def test_a_name_that_leads_elsewhere_by_now(enter, universe):
