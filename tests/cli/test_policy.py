@@ -50,6 +50,11 @@ class TestCheck:
         assert result.exit_code == 0
         assert result.stdout == f"{policy_file}: valid: block-all, 3 domains, 1 range, 1 rule, 1 host port\n"
 
+    def test_services_are_counted(self, tmp_path):
+        path = tmp_path / "services.yaml"
+        path.write_text("mode: block-all\nservices: {anthropic: {}, web: {port: 80}}\n")
+        assert belljar("policy", "check", str(path)).stdout == f"{path}: valid: block-all, 2 services\n"
+
     def test_every_problem_is_listed_with_its_line(self, tmp_path):
         path = tmp_path / "bad.yaml"
         path.write_text('mode: block-all\negress:\n  allowed_domains:\n    - ok.example.org\n    - "*.com"\n    - ""\n')

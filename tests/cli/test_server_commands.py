@@ -144,6 +144,20 @@ def test_a_policy_is_shown_and_set(cli, jar, tmp_path):
     assert f"{file}:2: error: egress.allowed_domains[0]" in err
 
 
+def test_services_are_set_and_got(cli, jar, tmp_path):
+    file = tmp_path / "policy.yaml"
+    file.write_text('mode: block-all\nservices:\n  anthropic: {}\n  db: {address: "10.1.2.3:5432"}\n')
+    assert cli.run("network", "set", jar.id, str(file))[0] == 0
+    assert cli.result("network", "get", jar.id) == file.read_text()
+    assert jar.get_network_policy().services == {"anthropic": {}, "db": {"address": "10.1.2.3:5432"}}
+    jar.amend_network_policy(add={"services": {"db": {"port": 5432}}}, remove={"services": ["anthropic"]})
+    assert jar.get_network_policy().services == {"db": {"port": 5432}}
+    code, table, err = cli.run("network", "allow", jar.id, "web.belljar.internal")
+    assert code == 1
+    assert "service_not_allowed" in table
+    assert "opened by services alone" in err
+
+
 def test_destinations_are_allowed_and_denied_to_and_fro(cli, jar):
     table = cli.result("network", "allow", jar.id, "GitHub.com", "*.example.org", "192.0.2.7")
     assert [row.split()[:2] for row in table.splitlines()[1:]] == [["allow", "GitHub.com"], ["allow", "192.0.2.7"]]

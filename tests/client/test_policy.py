@@ -23,6 +23,7 @@ EVERYTHING = {
     ],
     "presets": ["python", {"node": "registry.corp.example"}],
     "host_ports": [5432],
+    "services": {"anthropic": {}, "db": {"address": "10.1.2.3:5432"}},
     "allow_private": True,
 }
 

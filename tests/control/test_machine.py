@@ -1,6 +1,8 @@
 """The real thing: `belljar serve`, the local backend, and a network that can be seen."""
 
+import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
@@ -18,12 +20,12 @@ PLAIN = {"mode": "block-all", "egress": {"allowed_domains": ["plain.test"]}}
 
 
 @contextmanager
-def streaming(machine: Machine, jar: str):
+def streaming(machine: Machine, jar: str, host: str = "plain.test"):
     """Have a long connection open inside; yields the event of its end."""
     ended = threading.Event()
 
     def run() -> None:
-        machine.run(jar, "curl", "-sN", "http://plain.test/stall")
+        machine.run(jar, "curl", "-sN", f"http://{host}/stall")
         ended.set()
 
     thread = threading.Thread(target=run)
@@ -70,6 +72,46 @@ def test_a_new_policy_ends_flows_and_a_dry_run_says_which(machine):
         assert (change["generation"], change["flows_reset"]) == (2, 1)
         assert ended.wait(20)
         assert machine.call("GET", f"/sandboxes/{jar}/flows") == {"flows": []}
+
+
+def test_a_service_that_changes_ends_flows_and_a_dry_run_says_so(machine):
+    def policy(**services: object) -> dict[str, object]:
+        return {"mode": "block-all", "services": services}
+
+    plain = {"address": "plain.test:80"}
+    jar = machine.sandbox(policy(web=plain))
+    network = f"/sandboxes/{jar}/network"
+    with streaming(machine, jar, "web.belljar.internal") as ended:
+        for document in (policy(web=plain, more={"port": 1}), {**policy(web=plain), "mode": "allow-all"}):
+            assert machine.call("PUT", f"{network}?dry_run=true", document)["flows_reset"] == 0
+            assert machine.call("PUT", network, document)["flows_reset"] == 0
+        for document in (policy(web={"address": "other.test:80"}), policy(more=plain)):
+            assert machine.call("PUT", f"{network}?dry_run=true", document)["flows_reset"] == 1
+        assert not ended.is_set()
+        assert machine.call("PATCH", network, {"remove": {"services": ["web"]}})["flows_reset"] == 1
+        assert ended.wait(20)
+
+
+def test_a_service_at_a_unix_socket(machine, tmp_path):
+    ask = ("bash", "-c", "exec 3<>/dev/tcp/tool.belljar.internal/80; echo hello >&3; head -1 <&3")
+    with socket.socket(socket.AF_UNIX) as tool:
+        tool.bind(str(tmp_path / "tool.sock"))
+        tool.listen()
+        jar = machine.sandbox({"mode": "block-all", "services": {"tool": {"socket": f"{tmp_path}/tool.sock"}}})
+        other = machine.sandbox(NOTHING)
+
+        def answer() -> bytes:
+            with tool.accept()[0] as called:
+                heard = called.recv(99)
+                called.sendall(heard.upper())
+                return heard
+
+        with ThreadPoolExecutor(1) as threads:
+            heard = threads.submit(answer)
+            assert machine.run(other, *ask)["exit_code"] != 0
+            assert not heard.done()
+            assert machine.run(jar, *ask)["stdout"] == "HELLO\n"
+            assert heard.result() == b"hello\n"
 
 
 def test_a_grant_that_ends_takes_its_flows_along(machine):

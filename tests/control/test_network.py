@@ -34,6 +34,13 @@ def says(server: Server, jar: str, destination: str) -> str:
                 "rules": [{"action": "deny", "domains": ["y.x.test"]}],
                 "presets": ["github"],
                 "host_ports": [5432],
+                "services": {
+                    "anthropic": {"budget": {"dollars": 2.5}},
+                    "llm": {"url": "https://llm.corp.test/v1", "header": {"x-api-key": "${LLM_KEY}"}},
+                    "web": {"port": 8080, "at": 80},
+                    "tool": {"socket": "/run/tool.sock"},
+                    "db": {"address": "10.1.2.3:5432"},
+                },
                 "allow_private": True,
             },
             id="everything",
@@ -105,6 +112,113 @@ def test_the_server_s_own_port_is_never_granted(server, jar, ports):
     assert told["field"] == "network.host_ports[1]"
     patch = {"add": {"host_ports": policy["host_ports"]}}
     problem(server.client.patch(server.path(jar, "/network"), json=patch), 400, "control_port")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        lambda port: {"port": port, "at": 80},
+        lambda port: {"url": f"http://127.0.0.1:{port}/v1"},
+        lambda port: {"url": f"http://localhost:{port}"},
+        lambda port: {"url": f"https://[::1]:{port}"},
+    ],
+)
+def test_the_server_s_own_port_is_no_service(server, jar, entry):
+    policy = {"mode": "block-all", "services": {"web": {"port": 8080}, "own": entry(server.port)}}
+    assert problem(put(server, jar, policy), 400, "control_port")["field"] == "services.own"
+    told = problem(server.client.post("/sandboxes", json={"backend": "memory", "network": policy}), 400, "control_port")
+    assert told["field"] == "network.services.own"
+    patch = {"add": {"services": policy["services"]}}
+    problem(server.client.patch(server.path(jar, "/network"), json=patch), 400, "control_port")
+    assert policy_of(server, jar) == {"mode": "block-all"}
+    assert put(server, jar, {"mode": "block-all", "services": {"web": entry(server.port - 1)}}).status_code == 200
+
+
+def test_a_socket_that_commands_something_is_no_service(server, jar, tmp_path):
+    (tmp_path / "link").symlink_to(server.state)
+    sockets = {
+        "own": server.state / "belljar.sock",
+        "state": server.state / "x" / "y",
+        "link": tmp_path / "link" / "belljar.sock",
+        "docker": "/run/docker.sock",
+        "older": "/var/run/docker.sock",
+        "podman": "/run/user/1000/podman/podman.sock",
+        "moved": tmp_path / "containerd.sock",
+    }
+    services = {name: {"socket": str(path)} for name, path in sockets.items()}
+    told = problem(put(server, jar, {"mode": "block-all", "services": services}), 400, "invalid_policy")
+    assert [found["field"] for found in told["problems"]] == [f"services.{name}.socket" for name in sockets]
+    assert policy_of(server, jar) == {"mode": "block-all"}
+    assert (
+        put(server, jar, {"mode": "block-all", "services": {"tool": {"socket": f"{tmp_path}/tool.sock"}}}).status_code
+        == 200
+    )
+
+
+def test_services_are_added_changed_and_removed_by_name(server, jar):
+    services = {"web": {"port": 8080}, "db": {"port": 5432}}
+    put(server, jar, {"mode": "block-all", "services": services})
+
+    def patch(**change: object):
+        return server.client.patch(server.path(jar, "/network"), json=change)
+
+    change = {"add": {"services": {"db": {"port": 5433}, "anthropic": {}}}, "remove": {"services": ["web"]}}
+    expected = {"mode": "block-all", "services": {"db": {"port": 5433}, "anthropic": {}}}
+    assert patch(**change).json()["policy"] == policy_of(server, jar) == expected
+    asked = ("db.belljar.internal:5433", "anthropic.belljar.internal:80", "db.belljar.internal:5432")
+    assert [says(server, jar, destination) for destination in asked] == ["allow", "allow", "deny"]
+    told = problem(patch(remove={"services": ["web"]}), 400, "invalid_request")
+    assert told["field"] == "remove.services[0]"
+    strange: list[object] = [{"db": {}}, "db", None, [1], [["db"]], [{}]]
+    for wrong in strange:
+        told = problem(patch(remove={"services": wrong}), 400, "invalid_request")
+        assert told["field"].startswith("remove.services")
+    for part in ("add", "remove"):
+        for other in ("db", ["db"], None, 1):
+            assert problem(patch(**{part: other}), 400, "invalid_request")["field"] == part
+    assert problem(patch(add={"services": ["db"]}), 400, "invalid_policy")["field"] == "add.services"
+    told = problem(patch(add={"services": {"db": {"prot": 1}}}), 400, "invalid_policy")
+    assert told["field"] == "add.services.db.prot"
+    assert policy_of(server, jar) == expected
+
+
+def test_a_grant_opens_no_name_of_a_service(server, jar):
+    put(server, jar, {"mode": "block-all", "services": {"db": {"port": 5432}}})
+    for name in ("web.belljar.internal", "db.belljar.internal:22"):
+        body = {"allow": name, "seconds": 60}
+        problem(server.client.post(server.path(jar, "/network/grants"), json=body), 409, "grant_without_effect")
+
+
+SECRET = "sk-hush-0123456789"
+
+
+def test_no_secret_is_taken_told_or_written_down(server, jar):
+    """What looks like one is refused, and not repeated; what stays is its name."""
+    for entry in (
+        {"header": {"Authorization": f"Bearer {SECRET}"}},
+        {"header": {"x-api-key": SECRET}},
+        {"url": f"https://me:{SECRET}@llm.corp.test"},
+        {"url": f"https://llm.corp.test/?key={SECRET}"},
+    ):
+        policy = {"mode": "block-all", "services": {"anthropic": entry}}
+        made = {"backend": "memory", "network": policy}
+        for answer in (
+            put(server, jar, policy),
+            server.client.put(server.path(jar, "/network?dry_run=true"), json=policy),
+            server.client.patch(server.path(jar, "/network"), json={"add": {"services": policy["services"]}}),
+            server.client.post("/sandboxes", json=made),
+        ):
+            problem(answer, 400, "invalid_policy")
+            assert SECRET not in answer.text
+    named = {"mode": "block-all", "services": {"anthropic": {"header": {"x-api-key": "${HUSHED_KEY}"}}}}
+    assert "${HUSHED_KEY}" in put(server, jar, named).text
+    with server.events(f"/sandboxes/{jar}/events?after=0&follow=false") as events:
+        told = [str(event) for event in events]
+    assert told
+    assert SECRET not in "".join(told)
+    kept = [path.read_bytes() for path in server.state.rglob("*") if path.is_file()]
+    assert any(b"HUSHED_KEY" in content for content in kept)
+    assert not any(SECRET.encode() in content for content in kept)
 
 
 def test_of_two_who_change_the_same_policy_one_is_told_so(server, jar):

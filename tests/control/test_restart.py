@@ -26,7 +26,12 @@ OF_0_1_0 = """\
 "revision": 3, "generation": 5, "grants": [["gr-00", "more.example", 1000000000.0, 2794833224.143628]]}"""
 """What the server of that release has written down of a network, to the letter."""
 
-POLICY = {"mode": "block-all", "egress": {"allowed_domains": ["github.com"]}, "presets": ["openai"]}
+POLICY = {
+    "mode": "block-all",
+    "egress": {"allowed_domains": ["github.com"]},
+    "presets": ["openai"],
+    "services": {"db": {"address": "10.1.2.3:5432"}, "anthropic": {"budget": {"requests": 9}}},
+}
 
 
 def test_sandboxes_are_adopted_with_everything_that_was_known_of_them(start):
@@ -163,12 +168,20 @@ def test_what_is_changed_while_nobody_serves_it_counts_once_somebody_does(start,
     assert server.client.get(grants).json()["grants"] == []
 
 
-def test_a_port_that_a_sandbox_may_reach_is_not_listened_on(start, tmp_path):
+@pytest.mark.parametrize(
+    "opening",
+    [
+        lambda port: {"host_ports": [port]},
+        lambda port: {"services": {"web": {"port": port, "at": 80}}},
+        lambda port: {"services": {"llm": {"url": f"http://127.0.0.1:{port}"}}},
+    ],
+)
+def test_a_port_that_a_sandbox_may_reach_is_not_listened_on(start, tmp_path, opening):
     server = start()
     port = server.port
     server.stop()
     other = Server(tmp_path / "other", server.world, port=0)
-    other.sandbox(network={"mode": "block-all", "host_ports": [port]})
+    other.sandbox(network={"mode": "block-all", **opening(port)})
     other.stop()
     with pytest.raises(ServedPortError, match="serve on another port"):
         Server(tmp_path / "other", server.world, port=port)

@@ -160,6 +160,18 @@ def test_what_is_allowed_is_that_and_no_more(visit, server, jar):
         assert [says(server, jar, destination) for destination in (opened, still_closed)] == ["allow", "deny"], change
 
 
+def test_a_name_of_a_service_is_opened_by_no_entry(visit, server, jar):
+    """Neither an allowed domain nor a grant would open it."""
+    event = {"name": "db.belljar.internal", "port": 80, "protocol": "tcp", "reason": "service_not_allowed"}
+    for mode in ("block-all", "allow-all"):
+        opened = visit().evaluate(
+            "async ([event, policy]) => (await import('/assets/opening.js')).opening(event, policy)",
+            [event | {"rule": "services.db"}, {"mode": mode}],
+        )
+        assert list(opened) == ["why"]
+        assert "opened by services alone" in opened["why"]
+
+
 def test_what_no_entry_opens_is_said_to_be_so(visit, server, jar, agent):
     policy = {"mode": "block-all", "rules": [{"name": "never", "action": "deny", "domains": ["evil.example"]}]}
     server.client.put(server.path(jar, "/network"), json=policy)

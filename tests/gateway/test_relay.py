@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from belljar.gateway.io.budget import Budget, Buffers, Share
+from belljar.gateway.io.budget import Buffers, Descriptors, Share
 from belljar.gateway.io.pipes import PIPE_BYTES, SMALL_PIPE_BYTES, NoPipeError, Pipes
 from belljar.gateway.io.relay import Relay
 from belljar.gateway.io.streams import Stream
@@ -24,7 +24,7 @@ MUCH = 1 << 30
 class Joined:
     """A relay at work, the two programs at its ends, and what they have received so far."""
 
-    def __init__(self, driver: Driver, budget: Budget, buffered_bytes: int = MUCH) -> None:
+    def __init__(self, driver: Driver, budget: Descriptors, buffered_bytes: int = MUCH) -> None:
         self.driver = driver
         self.pipes = Pipes(Share(budget), Buffers(buffered_bytes))
         self.client, near_client = tcp_pair()
@@ -56,8 +56,8 @@ class Joined:
 
 
 @contextmanager
-def joining(budget: Budget | None = None, buffered_bytes: int = MUCH) -> Iterator[Joined]:
-    driver, budget = Driver(), budget or Budget(MUCH)
+def joining(budget: Descriptors | None = None, buffered_bytes: int = MUCH) -> Iterator[Joined]:
+    driver, budget = Driver(), budget or Descriptors(MUCH)
     free = budget.free
     with nothing_left_behind(driver):
         joined = Joined(driver, budget, buffered_bytes)
@@ -238,7 +238,7 @@ class TestPipes:
         assert (joined.relay.up._pipe, joined.relay.down._pipe) == (None, None)
 
     def test_an_empty_pipe_is_used_again(self):
-        share = Share(Budget(100))
+        share = Share(Descriptors(100))
         pipes = Pipes(share, Buffers(MUCH))
         pipe = pipes.borrow()
         pipes.give_back(pipe, empty=True)
@@ -269,7 +269,7 @@ class TestPipes:
                 joined.pipes.give_back(pipe, empty=True)
 
     def test_without_a_pipe_the_bytes_wait_and_nothing_is_lost(self):
-        budget = Budget(8)
+        budget = Descriptors(8)
         with joining(budget) as joined:
             joined.pipes.close()
             others = Share(budget)

@@ -312,6 +312,19 @@ def test_the_services_of_the_host_are_not_reached_over_udp(bench, universe):
     assert [seen.kind for seen in universe.gateway.seen] == ["connection"]
 
 
+@pytest.mark.parametrize("led", [f"port: {ECHO}", f"address: 'v4.test:{ECHO}'"], ids=str)
+def test_named_services_are_not_reached_over_udp(bench, universe, led):
+    with bench.sandbox(f"{ALLOW_ALL}\nservices: {{echo: {{{led}}}}}") as (sandbox, jar):
+        host = sandbox.look_up("echo.belljar.internal")[0]
+        assert_closed(sandbox, host)
+        with sandbox.connect(host, ECHO) as control:
+            control.sendall(b"hello")
+            assert control.recv(9) == b"hello"
+        assert reasons(jar) == ["service_not_allowed"]
+    assert datagrams(universe) == set()
+    assert universe.gateway.witness.of_kind("datagram") == []
+
+
 def test_a_name_that_changes_is_checked_whenever_it_is_resolved(bench, universe):
     """Public at the first question, private at the second, and nothing is remembered in between."""
     with bench.sandbox(ALLOW_ALL) as (sandbox, _):

@@ -189,6 +189,22 @@ class TestExceptions:
         assert universe.gateway.witness.of_kind("request") != []
         assert universe.wire.contacts() == set()
 
+    def test_nor_does_one_at_a_unix_socket_but_one_at_an_address_does(self, universe, behind, tmp_path):
+        text = f"mode: block-all\nservices: {{tool: {{socket: {tmp_path}/s}}, db: {{address: 'private.test:80'}}}}"
+        with behind(text, upstream_proxy=OPEN) as sandbox:
+            assert page(sandbox, "tool.belljar.internal").startswith("HTTP/1.1 502 ")
+            assert universe.wire.contacts() == set()
+            assert page(sandbox, "db.belljar.internal").startswith("HTTP/1.1 200 ")
+        assert tunnels(universe) == [f"{addresses.PRIVATE}:80 200"]
+        assert called(universe) == THROUGH_PROXY
+
+    def test_names_of_services_that_the_proxy_resolves(self, universe, behind):
+        text = "mode: block-all\nservices: {db: {address: 'v4.test:80', at: 81}}"
+        with behind(text, upstream_proxy=NAMES_ONLY, proxy_resolves="yes") as sandbox:
+            assert page(sandbox, "db.belljar.internal", 81).startswith("HTTP/1.1 200 ")
+        assert tunnels(universe) == ["v4.test:80 200"]
+        assert questions(universe) == []
+
 
 AIMED_AT_THE_PROXY = {
     "its address": (PROXY, "mode: allow-all"),
@@ -263,6 +279,40 @@ class TestWhatIsDenied:
                 assert page(sandbox, "host.belljar.internal", addresses.PROXY).startswith("HTTP/1.1 403 ")
                 assert universe.gateway.witness.of_kind("tunnel") == []
                 assert page(sandbox, "host.belljar.internal").startswith("HTTP/1.1 200 ")
+
+    @pytest.mark.parametrize("own", ["127.0.0.1", "[::1]", addresses.GATEWAY])
+    def test_nor_as_a_service_at_a_port(self, universe, behind, log, own):
+        text = f"mode: block-all\nservices: {{p: {{port: {addresses.PROXY}, at: 80}}, ok: {{port: {addresses.HTTP}}}}}"
+        with behind(text, upstream_proxy=f"http://{own}:{addresses.PROXY}") as sandbox:
+            assert page(sandbox, "p.belljar.internal").startswith("HTTP/1.1 403 ")
+            assert "leads to the upstream proxy" in told(log, "flow.denied")[0]["sentence"]
+            assert universe.gateway.seen == []
+            assert page(sandbox, "ok.belljar.internal").startswith("HTTP/1.1 200 ")
+
+    @pytest.mark.parametrize(
+        ("target", "settings"),
+        [
+            ("proxy.corp.test", {}),
+            ("proxy.corp.test", {"proxy_resolves": "yes"}),
+            ("alias.corp.test", {}),
+            ("alias.corp.test", {"no_proxy": "*"}),
+            (PROXY, {}),
+            (PROXY, {"no_proxy": "*"}),
+            (PROXY, {"proxy_resolves": "yes"}),
+            (f"[::ffff:{PROXY}]", {}),
+        ],
+        ids=str,
+    )
+    def test_nor_as_a_service_at_its_address(self, universe, behind, log, target, settings):
+        universe.zone |= {"proxy.corp.test": at(PROXY), "alias.corp.test": at(PROXY)}
+        text = f"mode: block-all\nservices: {{p: {{address: '{target}:3128'}}, ok: {{address: 'v4.test:80'}}}}"
+        with behind(text, upstream_proxy=f"http://proxy.corp.test:{addresses.PROXY}", **settings) as sandbox:
+            with suppress(ConnectionResetError), sandbox.connect("p.belljar.internal", addresses.PROXY) as client:
+                client.sendall(b"CONNECT evil.test:80 HTTP/1.1\r\nHost: evil.test:80\r\n\r\n")
+                assert not client.recv(999).startswith(b"HTTP/1.1 200")
+            assert "leads to the upstream proxy" in told(log, "flow.denied")[0]["sentence"]
+            assert called(universe) == set()
+            assert page(sandbox, "ok.belljar.internal").startswith("HTTP/1.1 200 ")
 
 
 class TestCredentials:

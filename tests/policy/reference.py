@@ -224,6 +224,12 @@ def reference(policy: Policy, flow: Flow, host_addresses: Sequence[Address] = ()
     if flow.name in HOST_NAMES:
         opened = has_port(policy.host_ports, flow, TCP)
         return ("allow", "allowed_host_port") if opened else ("deny", "host_port_not_allowed")
+    if flow.name is not None and flow.name.split(".")[-2:] == ["belljar", "internal"]:
+        opened = flow.protocol is Protocol.TCP and any(
+            flow.name.split(".") == [service.name, "belljar", "internal"] and flow.port == service.at
+            for service in policy.services
+        )
+        return ("allow", "allowed_service") if opened else ("deny", "service_not_allowed")
     grants = ["allowed_by_rule"] if rule else list(grants_of_lists(policy, flow)) if blocks else ["allowed_by_default"]
     if not grants:
         return "deny", why_not_granted(policy, flow)

@@ -7,7 +7,7 @@ is twenty times quicker than drawing each part, and a failure still shrinks to a
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from belljar.names import Address
 from belljar.policy import Action, Flow, Mode, Policy, Protocol
 from belljar.policy.model import DomainPattern, Egress, Network, PortRange, PresetUse, Rule, Scope
+from belljar.policy.services import Service, service_from_data
 
 T = TypeVar("T")
 
@@ -32,6 +33,10 @@ SPECIAL_NAMES = (
     "kubernetes.default.svc",
     "host.belljar.internal",
     "host.docker.internal",
+    "belljar.internal",
+    "api.belljar.internal",
+    "db.belljar.internal",
+    "x.db.belljar.internal",
     "localhost",
     "a.localhost",
     "metadata.google.internal",
@@ -163,6 +168,39 @@ def a_preset_use(random: Random) -> PresetUse:
     return PresetUse(random.choice(["python", "node", "rust"]), (a_grant(random), *several(random, 1, a_grant)))
 
 
+SERVICE_NAMES = ("api", "db", "anthropic", "openai", "no", "null", "y", "a-1")
+TARGETS: tuple[dict[str, Any], ...] = (
+    {"port": 5432},
+    {"socket": "/run/a b/ü😀.sock"},
+    {"address": "db.corp.example:5432"},
+    {"address": "[2001:db8::1]:80"},
+    {"address": "10.0.0.1:22"},
+    {"url": "https://api.anthropic.com"},
+    {"url": "http://127.0.0.1:8000/v1"},
+)
+OF_BROKERS: dict[str, tuple[Any, ...]] = {
+    "header": ({}, {"x-api-key": "${KEY}", "1": 'a "b" \\c', "no": "- #: {}"}),
+    "paths": (["POST /v1/*", "* /"],),
+    "server_tools": ("allow",),
+    "budget": ({"requests": 7}, {"dollars": 0.25, "input_tokens": 10**14, "at_once": 1}),
+    "shared_budget": ({"group": "1", "dollars": 12.5}, {"group": "no", "bytes": 1}),
+}
+
+
+def a_service(random: Random, name: str) -> Service:
+    """A service of any kind; those of providers need not say where they lead."""
+    data = {} if name in ("anthropic", "openai") and random.random() < 0.5 else dict(random.choice(TARGETS))
+    if random.random() < 0.5:
+        data["at"] = random.choice(PORTS)
+    if not data.keys() & {"port", "socket", "address"}:
+        data.update({key: random.choice(values) for key, values in OF_BROKERS.items() if random.random() < 0.4})
+    return service_from_data(name, data)
+
+
+def some_services(random: Random, size: int) -> tuple[Service, ...]:
+    return tuple(a_service(random, name) for name in random.sample(SERVICE_NAMES, k=random.randint(0, size)))
+
+
 def a_policy(random: Random, size: int) -> Policy:
     """A policy that a document can hold, without presets."""
     names = random.sample([None, None, "one", "no", "a b/c", "7"], k=4)
@@ -172,6 +210,7 @@ def a_policy(random: Random, size: int) -> Policy:
         egress=an_egress(random, size),
         rules=tuple(rule._replace(name=name) for rule, name in zip(rules, names, strict=False)),
         host_ports=several(random, size // 2, lambda random: a_port_range(random, host=True)),
+        services=some_services(random, size),
         allow_private=random.random() < 0.3,
     )
 

@@ -40,6 +40,10 @@ WARNINGS = {
         'egress.allowed_domains[0]: "host.belljar.internal:5432" is the host itself and stays closed; list its port in'
     ],
     "{mode: block-all, egress: {allowed_domains: [host.docker.internal]}}": ["list its port in host_ports"],
+    "{mode: block-all, egress: {allowed_domains: [api.belljar.internal]}, services: {api: {port: 80}}}": [
+        'egress.allowed_domains[0]: "api.belljar.internal" has no effect: names under belljar.internal are opened by'
+    ],
+    "{mode: allow-all, rules: [{action: allow, domains: ['*.belljar.internal']}]}": ["opened by services alone"],
     "{mode: block-all, egress: {allowed_cidrs: [127.0.0.1]}}": [
         'egress.allowed_cidrs[0]: "127.0.0.1/32" is loopback, link-local or reserved, which no policy opens; delete it'
     ],
@@ -92,6 +96,8 @@ def test_oddities(text, said):
         "{mode: allow-all, rules: [{action: allow, ports: [443]}, {action: allow, protocol: udp, ports: [53]}]}",
         "{mode: block-all, rules: [{action: deny, ports: [443]}, {action: deny, cidrs: [127.0.0.1], protocol: udp}]}",
         "{mode: block-all, presets: [anthropic], host_ports: [5432], allow_private: true}",
+        "{mode: block-all, services: {anthropic: {}, web: {port: 80}, db: {address: 'db.corp.example:5432'}}}",
+        "{mode: block-all, rules: [{action: deny, domains: ['*.belljar.internal']}]}",
     ],
 )
 def test_ordinary_policies_are_left_alone(text):
@@ -104,6 +110,7 @@ def test_ordinary_policies_are_left_alone(text):
         ("{mode: block-all, egress: {allowed_cidrs: [127.0.0.1]}}", "127.0.0.1:80"),
         ("{mode: block-all, egress: {allowed_cidrs: ['64:ff9b::/96']}}", "[64:ff9b::c000:201]:80"),
         ("{mode: block-all, egress: {allowed_domains: [localhost]}}", "localhost:80"),
+        ("{mode: block-all, egress: {allowed_domains: ['*.belljar.internal']}}", "api.belljar.internal:443"),
         ("{mode: block-all, egress: {allowed_domains: [host.docker.internal]}}", "host.docker.internal:443"),
         ("{mode: block-all, egress: {allowed_cidrs: [192.0.2.0/24], allowed_ports: [53/udp]}}", "192.0.2.1:53/udp"),
     ],

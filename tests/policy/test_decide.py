@@ -14,6 +14,7 @@ from _pytest.mark import ParameterSet
 
 from belljar.policy import Flow, Mode, Protocol, Reason, to_address, to_name, without_policy
 from belljar.policy.reasons import SENTENCES
+from belljar.policy.services import ServiceKind
 from tests.policy.documents import compiled, flow, outcome
 
 HOST = tuple(map(ip_address, ("198.51.100.7", "2001:db8::7", "10.9.9.9")))
@@ -607,7 +608,7 @@ TABLES = {
         host.belljar.internal:6000             deny denied_by_rule rules[0]
         host.belljar.internal:6001             allow allowed_host_port host_ports
         host.belljar.internal:5432/udp         deny udp_blocked mode
-        x.host.belljar.internal:5432           deny not_allowed_domain mode
+        x.host.belljar.internal:5432           deny service_not_allowed services
         host.belljar.internal:5432 as a.example  deny name_mismatch -
         198.51.100.7:5432                      deny reserved_address -
         198.51.100.7:5432 as host.belljar.internal  deny reserved_address -
@@ -621,6 +622,78 @@ TABLES = {
         host.docker.internal:5432              deny denied_domain egress.denied_domains[0]
         host.belljar.internal:5432/udp         deny host_port_not_allowed host_ports
         host.belljar.internal:80               deny host_port_not_allowed host_ports
+        """,
+    ),
+    "named services": (
+        """
+        mode: block-all
+        egress:
+          allowed_domains: ["*.belljar.internal", "other.belljar.internal:22"]
+          allowed_ports: [1-65535]
+          allowed_cidrs: [0.0.0.0/0]
+        rules:
+        - {action: deny, cidrs: [203.0.113.0/24]}
+        - {action: deny, domains: [denied.belljar.internal]}
+        - {action: allow, domains: [web.belljar.internal], ports: [22]}
+        - {action: deny, ports: [6000]}
+        services:
+          web: {port: 8080, at: 80}
+          tool: {socket: /run/tool.sock}
+          db: {address: "db.corp.example:5432"}
+          x: {port: 6000}
+          denied: {port: 80}
+          anthropic: {}
+        """,
+        """
+        web.belljar.internal:80                allow allowed_service services.web
+        WEB.belljar.internal.:80               allow allowed_service services.web
+        web.belljar.internal?                  allow allowed_service services.web
+        web.belljar.internal:80 as web.belljar.internal  allow allowed_service services.web
+        web.belljar.internal:80 as tool.belljar.internal  deny name_mismatch -
+        web.belljar.internal:8080              deny service_not_allowed services.web
+        web.belljar.internal:22                deny service_not_allowed services.web
+        web.belljar.internal:80/udp            deny udp_blocked mode
+        tool.belljar.internal:80               allow allowed_service services.tool
+        tool.belljar.internal:443              deny service_not_allowed services.tool
+        anthropic.belljar.internal:80          allow allowed_service services.anthropic
+        anthropic.belljar.internal:443         deny service_not_allowed services.anthropic
+        db.belljar.internal:5432               allow allowed_service services.db
+        db.belljar.internal:5432 = 192.0.2.1   allow allowed_service services.db
+        db.belljar.internal:5432 = 10.0.0.1    allow allowed_service services.db
+        db.belljar.internal:5432 = 127.0.0.1   deny reserved_address -
+        db.belljar.internal:5432 = 10.0.0.1 169.254.169.254  deny reserved_address -
+        db.belljar.internal:5432 = 10.9.9.9    deny reserved_address -
+        db.belljar.internal:5432 = 203.0.113.1 deny denied_by_rule rules[0]
+        denied.belljar.internal:80             deny denied_by_rule rules[1]
+        denied.belljar.internal?               deny denied_by_rule rules[1]
+        x.belljar.internal:6000                deny denied_by_rule rules[3]
+        y.belljar.internal:80                  deny service_not_allowed services
+        y.belljar.internal?                    deny service_not_allowed services
+        y.web.belljar.internal:80              deny service_not_allowed services
+        other.belljar.internal:22              deny service_not_allowed services
+        belljar.internal:80                    deny service_not_allowed services
+        xbelljar.internal:80                   deny not_allowed_domain mode
+        db.corp.example:5432                   deny not_allowed_domain mode
+        host.belljar.internal:80               deny host_port_not_allowed host_ports
+        10.9.9.9:80 as web.belljar.internal    deny reserved_address -
+        """,
+    ),
+    "named services in allow-all": (
+        """
+        mode: allow-all
+        egress: {denied_domains: ["db.belljar.internal:22"], denied_ports: [9]}
+        rules: [{action: allow, domains: [y.belljar.internal]}]
+        services: {web: {port: 8080, at: 80}, db: {address: "10.0.0.1:22"}, x: {port: 9}}
+        """,
+        """
+        web.belljar.internal:80                allow allowed_service services.web
+        web.belljar.internal:80/udp            deny service_not_allowed services.web
+        web.belljar.internal:8080              deny service_not_allowed services.web
+        db.belljar.internal:22                 deny denied_domain egress.denied_domains[0]
+        x.belljar.internal:9                   deny denied_port egress.denied_ports[0]
+        y.belljar.internal:443                 deny service_not_allowed services
+        belljar.internal?                      deny service_not_allowed services
+        10.0.0.1:22                            deny reserved_address allow_private
         """,
     ),
     "presets": (
@@ -729,6 +802,33 @@ def test_a_flow_to_nowhere_is_denied(mode):
     assert not policy.decide(Flow(None, 443)).allowed
     assert not policy.decide(Flow(None, None, None)).allowed
     assert not policy.decide(Flow(None, 443, claimed="a.example")).allowed
+
+
+@pytest.mark.parametrize(
+    ("mode", "written", "reaches_out"),
+    [
+        ("block-all", "{}", False),
+        ("block-all", "{server_tools: refuse}", False),
+        ("block-all", "{server_tools: allow}", True),
+        ("allow-all", "{}", True),
+        ("allow-all", "{server_tools: refuse}", True),
+    ],
+)
+def test_a_provider_may_reach_for_the_network_where_the_sandbox_may(mode, written, reaches_out):
+    policy = compiled(f"{{mode: {mode}, services: {{anthropic: {written}, web: {{port: 80}}}}}}")
+    assert policy.services["anthropic.belljar.internal"].server_tools is reaches_out
+    assert not policy.services["web.belljar.internal"].server_tools
+
+
+def test_what_a_flow_leads_to():
+    policy = compiled("{mode: allow-all, host_ports: [5432], services: {web: {port: 8080, at: 80}}}")
+    web, host = policy.service(flow("web.belljar.internal:80")), policy.service(flow("host.docker.internal:5432"))
+    assert web is not None
+    assert (web.kind, web.target) == (ServiceKind.HOST_PORT, "8080")
+    assert host is not None
+    assert (host.kind, host.target) == (ServiceKind.HOST_PORT, "5432")
+    assert policy.service(flow("a.example:443")) is None
+    assert policy.service(flow("192.0.2.1:443 as web.belljar.internal")) is None
 
 
 @pytest.mark.parametrize("port", [0, 1, 65535])

@@ -23,6 +23,7 @@ from belljar.policy import (
 from belljar.policy.language.parse import DOCUMENT_KEYS, EGRESS_KEYS, RULE_KEYS
 from belljar.policy.language.reading import Reading
 from belljar.policy.model import DomainPattern, Egress, PortRange, PresetUse, Rule, Scope
+from belljar.policy.services import PROVIDERS, Budget, Service, ServiceKind, SharedBudget
 from tests.policy.documents import problems, read, shown
 from tests.policy.strategies import unhurried
 
@@ -42,6 +43,14 @@ rules:
     protocol: tcp
 presets: [anthropic, python: registry.corp.example, node: [a.corp.example, "b.corp.example:8443"]]
 host_ports: [5432, 8000-8010]
+services:
+  anthropic: {budget: {dollars: 2.50, output_tokens: 1000}, shared_budget: {group: nightly, requests: 9}}
+  llm: {url: "https://llm.corp.example/v1/", header: {X-Api-Key: "${LLM_KEY}"}, paths: [POST /v1/chat],
+        server_tools: allow}
+  web: {port: 8080, at: 80}
+  tool: {socket: /run/tool.sock}
+  db: {address: "DB.corp.example:5432"}
+  six: {address: "[2001:DB8::1]:80", at: 81}
 allow_private: true
 """
 
@@ -79,6 +88,31 @@ def test_a_document_with_everything():
             PresetUse("node", (DomainPattern("a.corp.example"), DomainPattern("b.corp.example", port=8443))),
         ),
         host_ports=(PortRange(5432, 5432), PortRange(8000, 8010)),
+        services=(
+            Service(
+                "anthropic",
+                ServiceKind.BROKER,
+                PROVIDERS["anthropic"].url,
+                at=80,
+                header=PROVIDERS["anthropic"].header,
+                paths=PROVIDERS["anthropic"].paths,
+                budget=Budget(dollars=2.5, output_tokens=1000),
+                shared=SharedBudget("nightly", Budget(requests=9)),
+            ),
+            Service(
+                "llm",
+                ServiceKind.BROKER,
+                "https://llm.corp.example/v1",
+                at=80,
+                header=(("x-api-key", "${LLM_KEY}"),),
+                paths=("POST /v1/chat",),
+                server_tools=True,
+            ),
+            Service("web", ServiceKind.HOST_PORT, "8080", at=80),
+            Service("tool", ServiceKind.UNIX_SOCKET, "/run/tool.sock", at=80),
+            Service("db", ServiceKind.ADDRESS, "db.corp.example:5432", at=5432),
+            Service("six", ServiceKind.ADDRESS, "[2001:db8::1]:80", at=81),
+        ),
         allow_private=True,
     )
 
@@ -89,7 +123,8 @@ def test_a_mode_is_a_whole_document(mode):
 
 
 @pytest.mark.parametrize(
-    "empty", ["egress: {}", "rules: []", "presets: []", "host_ports: []", "egress: {allowed_domains: []}"]
+    "empty",
+    ["egress: {}", "rules: []", "presets: []", "host_ports: []", "services: {}", "egress: {allowed_domains: []}"],
 )
 def test_empty_parts_say_nothing(empty):
     assert read(f"mode: block-all\n{empty}") == Policy(Mode.BLOCK_ALL)
@@ -202,6 +237,93 @@ PROBLEMS = {
     "mode: block-all\npresets: [{python: '*.com'}]": ['cannot be read: "*.com" would grant every site'],
     "mode: block-all\npresets: [{python: 'https://a.example/simple'}]": ["is a URL or a path"],
     "mode: block-all\npresets: [{python: [a.example, 192.0.2.1]}]": ["addresses belong in"],
+    # services
+    "{mode: block-all, services: }": ["services: is not a mapping; write names, and what each leads to"],
+    "{mode: block-all, services: [anthropic]}": ["services: is not a mapping"],
+    "{mode: block-all, services: {host: {port: 1}}}": ["services: 'host' is not the name of a service; write lower"],
+    "{mode: block-all, services: {Web: {port: 1}}}": ["services: 'Web' is not the name of a service"],
+    "{mode: block-all, services: {a.b: {port: 1}}}": ["services: 'a.b' is not the name of a service"],
+    "{mode: block-all, services: {-a: {port: 1}}}": ["services: '-a' is not the name of a service"],
+    "{mode: block-all, services: {'': {port: 1}}}": ["services: '' is not the name of a service"],
+    "{mode: block-all, services: {web: 80}}": ["services.web: is a number; write a mapping with some of: port, socket"],
+    "{mode: block-all, services: {web: []}}": ["services.web: is a list; write a mapping"],
+    "{mode: block-all, services: {web: }}": ["services.web: does not say where it leads; write url, port, socket or"],
+    "{mode: block-all, services: {web: {at: 80}}}": ["services.web: does not say where it leads"],
+    "{mode: block-all, services: {antropic: {}}}": ["or use a name of anthropic, openai, openrouter, gemini"],
+    "{mode: block-all, services: {web: {prot: 80}}}": ["services.web.prot: is not a known key (did you mean port?)"],
+    "{mode: block-all, services: {web: {port: 80, socket: /x}}}": [
+        "services.web: leads to more than one thing: port and socket; keep one of them"
+    ],
+    "{mode: block-all, services: {web: {port: 80, header: {a: b}}}}": [
+        "services.web.header: is for brokers; it goes with url, or the name of a provider"
+    ],
+    "{mode: block-all, services: {anthropic: {socket: /x, budget: {requests: 1}}}}": ["budget: is for brokers"],
+    "{mode: block-all, services: {web: {port: 0}}}": ["services.web.port: is not a port; write a number from 1 to"],
+    "{mode: block-all, services: {web: {port: 65536}}}": ["services.web.port: is not a port"],
+    "{mode: block-all, services: {web: {port: '80'}}}": ["services.web.port: is not a port"],
+    "{mode: block-all, services: {web: {port: true}}}": ["services.web.port: is not a port"],
+    "{mode: block-all, services: {web: {port: 80, at: 0}}}": ["services.web.at: is not a port"],
+    "{mode: block-all, services: {a: {socket: x.sock}}}": [
+        "services.a.socket: is not the path of a unix socket; write"
+    ],
+    "{mode: block-all, services: {a: {socket: 1}}}": ["is not the path of a unix socket"],
+    "{mode: block-all, services: {a: {socket: /run/../x}}}": ["write it from / on, without .."],
+    "{mode: block-all, services: {a: {socket: /run/..}}}": ["write it from / on, without .."],
+    '{mode: block-all, services: {a: {socket: "/run/\\0x"}}}': ["is not the path of a unix socket"],
+    "{mode: block-all, services: {a: {address: 5432}}}": ["services.a.address: is not text; write HOST:PORT, such as"],
+    "{mode: block-all, services: {a: {address: db.example}}}": ["services.a.address: has no port; write HOST:PORT"],
+    "{mode: block-all, services: {a: {address: 'db.example:x'}}}": ["services.a.address: port 'x' is not a number"],
+    "{mode: block-all, services: {a: {address: '127.0.0.1:80'}}}": [
+        "services.a.address: 127.0.0.1 is loopback, link-local or reserved, and stays closed; for this machine, write"
+    ],
+    "{mode: block-all, services: {a: {address: '[::ffff:127.0.0.1]:80'}}}": ["and stays closed"],
+    "{mode: block-all, services: {a: {address: '169.254.169.254:80'}}}": ["and stays closed"],
+    "{mode: block-all, services: {a: {address: 'localhost:80'}}}": ["localhost means this machine or a metadata"],
+    "{mode: block-all, services: {a: {address: 'metadata.google.internal:80'}}}": ["or a metadata service"],
+    "{mode: block-all, services: {a: {address: 'host.docker.internal:80'}}}": ["for this machine, write port"],
+    "{mode: block-all, services: {a: {address: 'b.belljar.internal:80'}}}": ["for this machine, write port"],
+    "{mode: block-all, services: {a: {url: 1}}}": ["services.a.url: is not a URL; write one such as https://llm.corp"],
+    "{mode: block-all, services: {a: {url: 'https://a.example/x y'}}}": ["services.a.url: is not a URL"],
+    "{mode: block-all, services: {a: {url: 'https://a_b.example'}}}": [
+        "services.a.url: has a host that cannot be read"
+    ],
+    "{mode: block-all, services: {a: {url: 'https://'}}}": ["services.a.url: has a host that cannot be read"],
+    "{mode: block-all, services: {a: {url: 'ftp://a.example'}}}": ["services.a.url: is not a plain https URL"],
+    "{mode: block-all, services: {a: {url: 'https://a.example?q=1'}}}": ["is not a plain https URL", "without a query"],
+    "{mode: block-all, services: {a: {url: 'https://a.example/../x'}}}": ["has . or .. in its path"],
+    "{mode: block-all, services: {a: {url: 'http://a.example'}}}": ["would send the key in the clear; write https"],
+    "{mode: block-all, services: {anthropic: {header: x}}}": ["services.anthropic.header: is not a mapping; write {A"],
+    "{mode: block-all, services: {anthropic: {header: {Host: x}}}}": ["'Host' is not a header that can be set"],
+    "{mode: block-all, services: {anthropic: {header: {'a b': x}}}}": ["'a b' is not a header that can be set"],
+    "{mode: block-all, services: {anthropic: {header: {a: 1}}}}": ["a has a value that is not plain text on one line"],
+    '{mode: block-all, services: {anthropic: {header: {a: "x\\ny"}}}}': ["a has a value that is not plain text"],
+    "{mode: block-all, services: {anthropic: {header: {a: $KEY}}}}": ["a has a $ that names no secret; write ${NAME}"],
+    "{mode: block-all, services: {anthropic: {header: {a: '${1}'}}}}": ["a has a $ that names no secret"],
+    "{mode: block-all, services: {anthropic: {header: {X-Api-Key: abc}}}}": [
+        "X-Api-Key looks like a secret, which no policy may have in it; write ${NAME} instead"
+    ],
+    "{mode: block-all, services: {anthropic: {header: {a: x, A: y}}}}": ["A stands twice; keep one of them"],
+    "{mode: block-all, services: {anthropic: {paths: POST /x}}}": ["services.anthropic.paths: is not a list; write a"],
+    "{mode: block-all, services: {anthropic: {paths: []}}}": ["services.anthropic.paths: is not a list"],
+    "{mode: block-all, services: {anthropic: {paths: [/x]}}}": ["'/x' is no rule; write a method and a path, such as"],
+    "{mode: block-all, services: {anthropic: {paths: [POST /*/*/*/*/*]}}}": ["is no rule"],
+    "{mode: block-all, services: {anthropic: {paths: [POST //x]}}}": ["is no rule"],
+    "{mode: block-all, services: {anthropic: {server_tools: true}}}": ['is neither "allow" nor "refuse"; write one of'],
+    "{mode: block-all, services: {anthropic: {budget: 5}}}": ["budget: is not a budget; write a mapping with some of:"],
+    "{mode: block-all, services: {anthropic: {budget: {}}}}": ["is not a budget"],
+    "{mode: block-all, services: {anthropic: {budget: {euros: 5}}}}": ["is not a budget", "requests, input_tokens,"],
+    "{mode: block-all, services: {anthropic: {budget: {requests: 0}}}}": ["requests is not an amount; write a number"],
+    "{mode: block-all, services: {anthropic: {budget: {requests: 1.5}}}}": ["requests is not an amount"],
+    "{mode: block-all, services: {anthropic: {budget: {requests: true}}}}": ["requests is not an amount"],
+    "{mode: block-all, services: {anthropic: {budget: {requests: 1000000000000000}}}}": ["requests is not an amount"],
+    "{mode: block-all, services: {anthropic: {budget: {dollars: -1}}}}": ["dollars is not an amount; write a number"],
+    "{mode: block-all, services: {anthropic: {budget: {dollars: 0.00001}}}}": ["with at most 4 digits after the point"],
+    "{mode: block-all, services: {anthropic: {shared_budget: {requests: 1}}}}": [
+        "shared_budget: names no group; write"
+    ],
+    "{mode: block-all, services: {anthropic: {shared_budget: 1}}}": ["names no group"],
+    "{mode: block-all, services: {anthropic: {shared_budget: {group: a b, requests: 1}}}}": ["names no group"],
+    "{mode: block-all, services: {anthropic: {shared_budget: {group: a}}}}": ["shared_budget: is not a budget"],
     # unknown keys, at each level
     "mode: block-all\negress: {allowedDomains: [], allowed_domains: []}": [
         "egress.allowed_domains: stands twice, as allowedDomains too; keep one of them"
@@ -304,6 +426,17 @@ UNPRINTABLE = ["a\nb", "a\x1b[31mb", "a\0b", "\ud800", "\u202eb", "\r", "\x85", 
         lambda text: {"mode": "block-all", "presets": [text]},
         lambda text: {"mode": "block-all", "presets": [{text: 1}]},
         lambda text: {"mode": "block-all", "presets": [{"python": text}]},
+        lambda text: {"mode": "block-all", "services": {text: {"port": 1}}},
+        lambda text: {"mode": "block-all", "services": {"a": {text: 1}}},
+        lambda text: {"mode": "block-all", "services": {"a": {"socket": text}}},
+        lambda text: {"mode": "block-all", "services": {"a": {"address": text}}},
+        lambda text: {"mode": "block-all", "services": {"a": {"address": f"a.example:{text}"}}},
+        lambda text: {"mode": "block-all", "services": {"a": {"url": f"https://a.example:{text}"}}},
+        lambda text: {"mode": "block-all", "services": {"anthropic": {"header": {text: "x"}}}},
+        lambda text: {"mode": "block-all", "services": {"anthropic": {"header": {"a": text}}}},
+        lambda text: {"mode": "block-all", "services": {"anthropic": {"paths": [text]}}},
+        lambda text: {"mode": "block-all", "services": {"anthropic": {"budget": {text: 1}}}},
+        lambda text: {"mode": "block-all", "services": {"anthropic": {"shared_budget": {"group": text}}}},
         lambda text: {"mode": "block-all", "allow_private": text},
     ],
 )
@@ -315,9 +448,44 @@ def test_whatever_a_document_holds_its_problems_are_lines_that_can_be_printed(pl
 
 @pytest.mark.parametrize("size", [200, 1000, 100_000])
 def test_long_entries_are_cut_in_messages(size):
+    for name, key, value in (
+        ("x" * size, "port", 1),
+        ("anthropic", "paths", ["x" * size]),
+        ("anthropic", "header", {"x" * size: ""}),
+    ):
+        [problem] = problems(json.dumps({"mode": "block-all", "services": {name: {key: value}}}), Syntax.JSON)
+        assert len(str(problem)) < 1000
     for entry in ("x" * size, "a." * size + "example", ["x" * size], "*" * size):
         [problem] = problems(json.dumps({"mode": "block-all", "egress": {"allowed_domains": [entry]}}), Syntax.JSON)
         assert len(str(problem)) < 1000
+
+
+SECRET = "sk-hush-0123456789"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"header": {"Authorization": f"Bearer {SECRET}"}},
+        {"header": {"X-Api-Key": SECRET}},
+        {"header": {"X-Api-Key": f"{SECRET}\n"}},
+        {"header": {"X-Auth": [SECRET]}},
+        {"header": {"X-Team": f"$\x7b{SECRET}\x7d"}},
+        {"header": f"X-Api-Key: {SECRET}"},
+        {"header": [SECRET]},
+        {"url": f"https://me:{SECRET}@llm.corp.example"},
+        {"url": f"https://{SECRET}@llm.corp.example"},
+        {"url": f"https://llm.corp.example/v1?key={SECRET}"},
+        {"url": f"https://llm.corp.example/v1#{SECRET}"},
+        {"server_tools": SECRET},
+        {"budget": {"requests": SECRET}},
+        {"shared_budget": {"group": f"{SECRET} "}},
+    ],
+    ids=shown,
+)
+def test_a_secret_is_refused_and_not_repeated(entry):
+    for problem in problems(json.dumps({"mode": "block-all", "services": {"anthropic": entry}}), Syntax.JSON):
+        assert "hush" not in str(problem)
 
 
 def test_every_key_of_the_model_can_be_written():
@@ -341,6 +509,19 @@ WHOLE: dict[str, Any] = {
     "rules": [{"name": "r", "action": "deny", "domains": ["c.example"], "cidrs": ["10.0.0.0/8"], "ports": [1]}],
     "presets": ["anthropic", {"python": "registry.corp.example"}],
     "host_ports": [5432],
+    "services": {
+        "web": {"port": 8080, "at": 80},
+        "tool": {"socket": "/run/tool.sock"},
+        "db": {"address": "10.1.2.3:5432"},
+        "llm": {
+            "url": "https://llm.corp.example/v1",
+            "header": {"x-api-key": "${KEY}"},
+            "paths": ["POST /v1/messages"],
+            "server_tools": "allow",
+            "budget": {"requests": 1, "dollars": 2},
+            "shared_budget": {"group": "nightly", "requests": 1},
+        },
+    },
     "allow_private": False,
 }
 PLACES: list[tuple[str | int, ...]] = [
@@ -358,6 +539,9 @@ PLACES: list[tuple[str | int, ...]] = [
     ("presets", 1, "python"),
     ("host_ports",),
     ("host_ports", 0),
+    ("services",),
+    *(("services", name) for name in WHOLE["services"]),
+    *(("services", name, key) for name, entry in WHOLE["services"].items() for key in entry),
     ("allow_private",),
 ]
 WRONG: list[Any] = [
@@ -400,6 +584,8 @@ def test_a_wrong_value_anywhere_is_an_error_at_that_place(place, syntax):
     for value in WRONG:
         if place == ("rules", 0, "name") and value in ("no such thing", 1.5):
             continue  # names, the second in YAML only
+        if place == ("services", "llm", "header") and value == {"mode": "allow-all"}:
+            continue  # a header like any other
         found = problems(replaced(place, value), syntax)
         assert any(problem.where.startswith(above) for problem in found), value
 

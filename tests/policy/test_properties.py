@@ -106,8 +106,10 @@ def test_decide_answers_every_flow_in_full(policy, flow, host):
 
 
 def points_into(policy: Policy, rule: str | None) -> bool:
-    if rule is None or rule in ("mode", "host_ports", "allow_private"):
+    if rule is None or rule in ("mode", "host_ports", "services", "allow_private"):
         return True
+    if rule.startswith("services."):
+        return rule.removeprefix("services.") in {service.name for service in policy.services}
     path, _, index = rule.removesuffix("]").partition("[")
     parts = path.split(".")
     entries = getattr(policy.egress, parts[1]) if parts[0] == "egress" else getattr(policy, path)
@@ -274,7 +276,7 @@ def test_without_ports_in_the_policy_a_name_is_answered_only_if_it_can_be_reache
         for rule in policy.rules
         if rule.domains or rule.cidrs
     )
-    compiled = compile_policy(policy._replace(egress=egress, rules=listed, host_ports=()))
+    compiled = compile_policy(policy._replace(egress=egress, rules=listed, host_ports=(), services=()))
     reachable = any(compiled.decide(to_name(name, port)).allowed for port in (80, 443))
     assert compiled.decide(question(name)).allowed is reachable
 

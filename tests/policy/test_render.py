@@ -24,6 +24,15 @@ rules:
   - {protocol: udp, ports: [53], action: allow, cidrs: [192.0.2.0/24]}
 presets: [anthropic, python: registry.corp.example, node: [a.corp.example, "b.corp.example:8443"]]
 hostPorts: [5432]
+services:
+  anthropic: {}
+  web: {port: 8080, at: 8080}
+  "no": {socket: /run/ü.sock}
+  llm:
+    url: HTTPS://LLM.Corp.Example/v1/
+    header: {X-Team: "a", Authorization: "Bearer ${LLM_KEY}"}
+    budget: {dollars: "2.50", requests: 10}
+    sharedBudget: {group: nightly, inputTokens: 5}
 allowPrivate: true
 """
 
@@ -57,6 +66,12 @@ presets:
   - {node: [a.corp.example, "b.corp.example:8443"]}
 host_ports:
   - 5432
+services:
+  anthropic: {}
+  web: {port: 8080}
+  "no": {socket: "/run/ü.sock"}
+  llm: {url: "https://llm.corp.example/v1", header: {authorization: "Bearer ${LLM_KEY}", x-team: "a"}, \
+budget: {requests: 10, dollars: 2.5}, shared_budget: {group: nightly, input_tokens: 5}}
 allow_private: true
 """
 
@@ -71,6 +86,13 @@ allowed_domains = ["api.anthropic.com", "*.github.com", "db.corp.example:5432", 
 allowed_cidrs = ["10.2.0.0/16", "10.2.0.1/32", "2001:db8::/32"]
 allowed_ports = [443, "8000-8100", "123/udp", 5]
 denied_domains = ["*.com", "1.example"]
+
+[services]
+anthropic = {}
+web = {port = 8080}
+no = {socket = "/run/ü.sock"}
+llm = {url = "https://llm.corp.example/v1", header = {authorization = "Bearer ${LLM_KEY}", x-team = "a"}, \
+budget = {requests = 10, dollars = 2.5}, shared_budget = {group = "nightly", input_tokens = 5}}
 
 [[rules]]
 name = "no"
@@ -96,7 +118,7 @@ def test_toml():
 def test_json():
     text = render(read(EVERYTHING), Syntax.JSON)
     assert json.loads(text) == yaml.safe_load(AS_YAML)
-    assert list(json.loads(text)) == ["mode", "egress", "rules", "presets", "host_ports", "allow_private"]
+    assert list(json.loads(text)) == list(to_data(read(EVERYTHING)))
     assert text.isascii()
     assert text.endswith("}\n")
 
@@ -168,6 +190,7 @@ def test_the_digest_is_of_the_meaning_not_of_the_spelling():
         "{mode: block-all, egress: {allowed_domains: [a.example]}, allow_private: true}",
         "{mode: block-all, egress: {allowed_domains: [a.example]}, host_ports: [1]}",
         "{mode: block-all, egress: {allowed_domains: [a.example]}, presets: [anthropic]}",
+        "{mode: block-all, egress: {allowed_domains: [a.example]}, services: {anthropic: {}}}",
         "{mode: block-all, egress: {allowed_domains: [a.example]}, rules: [{action: deny, ports: [1]}]}",
         "{mode: block-all, egress: {allowed_domains: [a.example], allowed_ports: [443]}}",
         "{mode: block-all, egress: {allowed_domains: [a.example], allowed_ports: [443/tcp]}}",

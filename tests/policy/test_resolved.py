@@ -21,6 +21,7 @@ egress:
 rules: [{name: no-gists, action: deny, domains: [gist.example], ports: [443], protocol: tcp}]
 presets: [github, {python: mirror.example}]
 host_ports: [5432, "6000-6010"]
+services: {anthropic: {budget: {dollars: 2.5}}, db: {address: "10.1.2.3:5432"}}
 allow_private: true
 """
 HOST = (ip_address("192.0.2.1"), ip_address("::5"))
@@ -46,6 +47,7 @@ def test_a_policy_is_the_same_on_the_other_side(policy):
         "digest",
         "expansion",
         "host_ports",
+        "services",
         "denies_ranges",
         "host_addresses",
     ):

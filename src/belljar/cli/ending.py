@@ -11,6 +11,7 @@ import click
 
 from belljar.cli import summary
 from belljar.cli.learning import learned
+from belljar.policy.services import Service
 from belljar.sandbox.files.changes import Changes, changed_places, runnable_changes
 from belljar.sandbox.ledger import Ledger
 
@@ -18,9 +19,17 @@ from belljar.sandbox.ledger import Ledger
 class Ending:
     """The end of one run. Without a ledger nobody knows what was reached."""
 
-    def __init__(self, options: Mapping[str, Any], workdir: Path, started_ns: int, ledger: Ledger | None) -> None:
+    def __init__(
+        self,
+        options: Mapping[str, Any],
+        workdir: Path,
+        started_ns: int,
+        ledger: Ledger | None,
+        services: tuple[Service, ...] = (),
+    ) -> None:
+        """`services` are those that the command could reach."""
         self._options, self._workdir, self._started_ns = options, workdir, started_ns
-        self._ledger = ledger
+        self._ledger, self._services = ledger, services
 
     def tell(self, code: int) -> None:
         """Warn of what the user's tools would run, and sum up what was asked for."""
@@ -39,9 +48,10 @@ class Ending:
         options = self._options
         if options["as_json"]:
             told = summary.as_object(ledger, self._changes(), code)
-            click.echo(json.dumps(told | ({"learned": learned(ledger)} if options["learn"] else {})), err=True)
+            more = {"learned": learned(ledger, self._services)} if options["learn"] else {}
+            click.echo(json.dumps(told | more), err=True)
         elif options["learn"]:
-            click.echo(learned(ledger), err=True, nl=False)
+            click.echo(learned(ledger, self._services), err=True, nl=False)
         elif options["summary"] or (sys.stderr.isatty() and not options["quiet"]):
             click.echo(summary.as_text(ledger, self._changes()), err=True, nl=False)
 

@@ -140,6 +140,7 @@ def _summary(loaded: PolicyFile) -> str:
         (len(policy.rules), "rule"),
         (len(policy.presets), "preset"),
         (len(policy.host_ports), "host port"),
+        (len(policy.services), "service"),
     ]
     parts = [f"{count} {_plural(word, count)}" for count, word in counts if count]
     return ", ".join([policy.mode.value, *parts])

@@ -246,13 +246,13 @@ class _Run:
         if self._options["isolation"] == "perimeter" and compiled.allows_udp:
             self._say("warning: with --isolation perimeter there is no UDP but DNS, although the policy allows it")
         ledger = Ledger(AuditLog(audit) if audit is not None else None)
-        self._ending = self._ending_with(ledger)
+        self._ending = self._ending_with(ledger, policy.policy.services)
         return NetworkAccess(compiled, settings, ledger)
 
-    def _ending_with(self, ledger: "Ledger | None") -> "Ending":
+    def _ending_with(self, ledger: "Ledger | None", services: "tuple[Service, ...]" = ()) -> "Ending":
         from belljar.cli.ending import Ending  # noqa: PLC0415 - see above
 
-        return Ending(self._options, self._workdir, self._started_ns, ledger)
+        return Ending(self._options, self._workdir, self._started_ns, ledger, services)
 
     def _open_audit(self, path: str) -> int:
         from belljar.gateway.audit.log import open_log  # noqa: PLC0415

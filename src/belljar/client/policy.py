@@ -70,6 +70,7 @@ class NetworkPolicy(_Lists):
     rules: Sequence[Rule] = ()
     presets: Sequence[str | Mapping[str, Any]] = ()
     host_ports: Sequence[Port] = ()
+    services: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     allow_private: bool = False
     etag: str | None = field(default=None, compare=False)
 
@@ -79,6 +80,7 @@ class NetworkPolicy(_Lists):
         """Return the document, without what is empty."""
         document = {"mode": self.mode, "egress": _filled(self.egress), "rules": [rule.to_data() for rule in self.rules]}
         document |= {name: list(getattr(self, name)) for name in ("presets", "host_ports")}
+        document |= {"services": {name: dict(entry) for name, entry in self.services.items()}}
         return {key: value for key, value in (document | {"allow_private": self.allow_private}).items() if value}
 
     @classmethod

@@ -12,7 +12,7 @@ from functools import partial
 from belljar.gateway.accepting import accept_for_ever
 from belljar.gateway.dns.forwarding import forward
 from belljar.gateway.dns.service import DnsService, Forward
-from belljar.gateway.io.budget import Budget, Share
+from belljar.gateway.io.budget import Descriptors, Share
 from belljar.gateway.io.loop import Loop
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.sandbox import SandboxState
@@ -37,7 +37,7 @@ class Gateway:
         self._settings = settings
         self._dialler = Dialler(loop, resolver, settings, broker=broker)
         self._forward: Forward = partial(forward, resolver)
-        self._budget = Budget()
+        self._budget = Descriptors()
         self._sandboxes: dict[str, SandboxState] = {}
         self._closing: dict[SandboxState, Callable[[], None]] = {}
         self.on_closed: Callable[[], None] = lambda: None

@@ -5,7 +5,7 @@ from typing import Final
 
 from belljar.gateway.audit.events import Limit
 from belljar.gateway.audit.observing import Observer
-from belljar.gateway.io.budget import Budget, Buffers, Share
+from belljar.gateway.io.budget import Buffers, Descriptors, Share
 
 _DESCRIPTORS_PER_CONNECTION: Final = 2
 _COPIES: Final = 3  # of what a client has said: as received, in the parser, and as a message
@@ -51,7 +51,7 @@ class Usage:
         self.connections = 0
         self.handshakes = 0
         self.udp_waiting_bytes = 0
-        self.descriptors = Share(Budget())
+        self.descriptors = Share(Descriptors())
         self.buffers = Buffers(limits.buffered_bytes)
 
     def admit_connection(self) -> bool:

@@ -142,14 +142,17 @@ def compile_document(
         everywhere=PortIndex((clause.ports, clause) for clause in everywhere),
         everywhere_by_name=next((clause for clause in everywhere if clause.fits(None, None)), None),
         host_ports=PortSet.of(policy.host_ports, bare=(Protocol.TCP,)),
-        services={
-            service.host: service._replace(server_tools=service.server_tools or policy.mode is Mode.ALLOW_ALL)
-            for service in policy.services
-        },
+        services={service.host: _in_mode(service, policy.mode) for service in policy.services},
         opened=CidrIndex((network, clause) for network, clause in cidrs if clause.action is Action.ALLOW),
         denies_ranges=any(clause.action is Action.DENY for _, clause in cidrs),
         host_addresses=frozenset(unwrap(address) for address in host_addresses),
     )
+
+
+def _in_mode(service: Service, mode: Mode) -> Service:
+    """Return a service as it is in a mode: where the network is open, a provider may reach for it, too."""
+    opens = mode is Mode.ALLOW_ALL and service.kind is ServiceKind.BROKER
+    return service._replace(server_tools=True) if opens else service
 
 
 def _digest(document: Mapping[str, Any], expansion: Expansion) -> str:

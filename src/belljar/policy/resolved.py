@@ -16,6 +16,7 @@ from belljar.policy.language.normal import normal_policy, normal_port
 from belljar.policy.language.render import rule_to_data, to_data
 from belljar.policy.model import Action, DomainPattern, Mode, Policy, PortRange, Rule, Scope
 from belljar.policy.presets import Discover, Expansion, PresetEntry, expand, nothing_discovered
+from belljar.policy.services import Service, service_from_data
 
 
 class ResolvedPolicy(NamedTuple):
@@ -32,6 +33,11 @@ class ResolvedPolicy(NamedTuple):
     def host_ports(self) -> tuple[PortRange, ...]:
         """The host's services that can be reached."""
         return tuple(map(normal_port, self.document.get("host_ports", ())))
+
+    @property
+    def services(self) -> tuple[Service, ...]:
+        """The services that have a name of their own."""
+        return tuple(service_from_data(*entry) for entry in self.document.get("services", {}).items())
 
     @property
     def denies_ranges(self) -> bool:

@@ -9,10 +9,13 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from belljar.names import Host, parse_authority
 from belljar.policy.reserved import SERVICE_SUFFIX
 
 DEFAULT_PORT: Final = 80
 """Where brokers and unix sockets are found inside."""
+
+_USUAL_PORTS: Final = {"http": 80, "https": 443}
 
 _ANY_MODEL_API: Final = (
     "GET /*/models*",
@@ -80,6 +83,29 @@ class Service(NamedTuple):
     def host(self) -> str:
         """The name that it has inside."""
         return f"{self.name}.{SERVICE_SUFFIX}"
+
+    @property
+    def where(self) -> str:
+        """What programs inside are told of it: a URL where it is known to speak HTTP, or a host and a port."""
+        if self.kind is not ServiceKind.BROKER:
+            return f"{self.host}:{self.at}"
+        return f"http://{self.host}" if self.at == DEFAULT_PORT else f"http://{self.host}:{self.at}"
+
+    @property
+    def port_of_host(self) -> int | None:
+        """The port of this machine's loopback that it leads to; None if it leads elsewhere."""
+        if self.kind is ServiceKind.HOST_PORT:
+            return int(self.target)
+        if self.kind is not ServiceKind.BROKER:
+            return None
+        scheme, _, rest = self.target.partition("://")
+        host, port = parse_authority(rest.partition("/")[0])
+        return (port or _USUAL_PORTS[scheme]) if is_this_machine(host) else None
+
+
+def is_this_machine(host: Host) -> bool:
+    """Tell whether a host is the loopback of this machine."""
+    return host == "localhost" if isinstance(host, str) else host.is_loopback
 
 
 class Provider(NamedTuple):
@@ -158,7 +184,7 @@ def service_from_data(name: str, data: Mapping[str, Any]) -> Service:
     kind = next((kind for kind in ServiceKind if kind.value in data), ServiceKind.BROKER)
     provider = PROVIDERS.get(name) if kind is ServiceKind.BROKER else None
     target = data[kind.value] if kind.value in data else PROVIDERS[name].url
-    header = tuple(data["header"].items()) if "header" in data else provider.header if provider else ()
+    header = tuple(sorted(data["header"].items())) if "header" in data else provider.header if provider else ()
     shared = dict(data.get("shared_budget", {}))
     return Service(
         name,

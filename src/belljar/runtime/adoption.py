@@ -175,3 +175,9 @@ def _check_port(sandbox: Sandbox, port: int | None) -> None:
                 f"the sandbox {sandbox.id} may reach port {port} of this machine (host_ports), so this server cannot "
                 "listen there; serve on another port"
             )
+    for service in sandbox.network.base.services:
+        if service.port_of_host == port:
+            raise ServedPortError(
+                f"the sandbox {sandbox.id} may reach port {port} of this machine (services.{service.name}), so this "
+                "server cannot listen there; serve on another port"
+            )

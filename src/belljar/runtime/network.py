@@ -1,6 +1,6 @@
 """The network of one sandbox: the policy that was set, what is granted on top of it for a time, and both together."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,9 +22,10 @@ from belljar.policy import (
 from belljar.policy.language.entries import EntryError, read_cidr, read_domain
 from belljar.policy.language.reading import Reading
 from belljar.policy.language.render import to_data
-from belljar.policy.model import Egress, Rule
+from belljar.policy.model import Egress, PortRange, Rule
 from belljar.runtime.deadlines import Deadline
 from belljar.runtime.problems import FieldProblem, ProblemError, invalid_policy, refusing
+from belljar.sandbox.files.sockets import commanding
 
 _LISTS: Final = ("rules", "presets", "host_ports")
 
@@ -112,23 +113,44 @@ class SandboxNetwork:
         )
 
 
-def prepare(reading: Reading, control_port: int | None, exposed: Iterable[Path] = (), within: str = "") -> Prepared:
-    """Read and resolve a document; presets ask this machine, but not where sandboxes can write. Raises ProblemError."""
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a policy has to be held against on this machine."""
+
+    control_port: int | None
+    """Where the server listens: no sandbox ever reaches it."""
+
+    state: Path
+    """The server's own directory, with its socket."""
+
+    exposed: tuple[Path, ...] = ()
+    """Where sandboxes can write: presets believe nothing that is there."""
+
+
+def prepare(reading: Reading, around: Surroundings, within: str = "") -> Prepared:
+    """Read and resolve a document. Raises ProblemError."""
     try:
         document = policy_from(reading)
-        return _resolve(document.policy, document.warnings, control_port, exposed, within)
+        return _resolve(document.policy, document.warnings, around, within)
     except InvalidPolicyError as error:
         raise invalid_policy(error, within) from None
 
 
-def amend(base: Policy, change: dict[str, Any], control_port: int | None, exposed: Iterable[Path] = ()) -> Prepared:
+def amend(base: Policy, change: dict[str, Any], around: Surroundings) -> Prepared:
     """Add entries to a policy, and take others away. Raises ProblemError."""
+    for part in ("add", "remove"):
+        if not isinstance(change.get(part, {}), dict):
+            raise refusing("invalid_request", [FieldProblem(part, "is not a mapping; write entries of a policy")])
+    lists = dict(change.get("remove", {}))
+    names = lists.pop("services", [])
+    if not isinstance(names, list):
+        raise refusing("invalid_request", [FieldProblem("remove.services", "is not a list; write names of services")])
     try:
         added = _fragment(base, change.get("add", {}), "add")
-        removed = _fragment(base, change.get("remove", {}), "remove")
-        policy = _with(_without(base, removed), added)
+        removed = _fragment(base, lists, "remove")
+        policy = _with(_without(base, removed, names), added)
         warnings = policy_from(Reading(to_data(policy))).warnings
-        return _resolve(policy, warnings, control_port, exposed, "add")
+        return _resolve(policy, warnings, around, "add")
     except InvalidPolicyError as error:
         raise invalid_policy(error) from None
 
@@ -143,20 +165,29 @@ def grant_rule(allow: str) -> Rule:
         raise refusing("invalid_policy", [FieldProblem("allow", f'"{allow}" {error}')]) from None
 
 
-def _resolve(
-    policy: Policy, warnings: tuple[Problem, ...], control_port: int | None, exposed: Iterable[Path], within: str
-) -> Prepared:
-    for index, ports in enumerate(policy.host_ports):
-        if control_port is not None and ports.first <= control_port <= ports.last:
-            place = ".".join(filter(None, (within, f"host_ports[{index}]")))
+def _resolve(policy: Policy, warnings: tuple[Problem, ...], around: Surroundings, within: str) -> Prepared:
+    for place, ports in _ports_of_host(policy):
+        if around.control_port is not None and ports.first <= around.control_port <= ports.last:
             raise ProblemError(
                 "control_port",
-                f"{ports} holds {control_port}, where this server listens; leave it out, or serve on another port",
-                field=place,
+                f"{ports} holds {around.control_port}, where this server listens; leave it out, or serve on another "
+                "port",
+                field=".".join(filter(None, (within, place))),
             )
-    asking = partial(discover, exposed=tuple(exposed))
+    commands = [Problem(*found) for found in commanding(policy.services, [around.state])]
+    if commands:
+        raise invalid_policy(InvalidPolicyError(commands), within)
+    asking = partial(discover, exposed=around.exposed)
     resolved = resolve(policy, discover=asking, host_addresses=own_addresses())
     return Prepared(resolved, (*warnings, *resolved.expansion.warnings))
+
+
+def _ports_of_host(policy: Policy) -> Iterator[tuple[str, PortRange]]:
+    for index, ports in enumerate(policy.host_ports):
+        yield f"host_ports[{index}]", ports
+    for service in policy.services:
+        if (port := service.port_of_host) is not None:
+            yield f"services.{service.name}", PortRange(port, port)
 
 
 def _fragment(base: Policy, fragment: dict[str, Any], within: str) -> Policy:
@@ -175,16 +206,19 @@ def _fragment(base: Policy, fragment: dict[str, Any], within: str) -> Policy:
 def _with(policy: Policy, added: Policy) -> Policy:
     egress = {name: _joined(getattr(policy.egress, name), getattr(added.egress, name)) for name in Egress._fields}
     lists: dict[str, Any] = {name: _joined(getattr(policy, name), getattr(added, name)) for name in _LISTS}
-    return policy._replace(egress=Egress(**egress), **lists)
+    services = {service.name: service for service in (*policy.services, *added.services)}
+    return policy._replace(egress=Egress(**egress), services=tuple(services.values()), **lists)
 
 
-def _without(policy: Policy, removed: Policy) -> Policy:
+def _without(policy: Policy, removed: Policy, services: list[str]) -> Policy:
     egress = {
         name: _less(getattr(policy.egress, name), getattr(removed.egress, name), f"egress.{name}")
         for name in Egress._fields
     }
     lists: dict[str, Any] = {name: _less(getattr(policy, name), getattr(removed, name), name) for name in _LISTS}
-    return policy._replace(egress=Egress(**egress), **lists)
+    left = _less(tuple(service.name for service in policy.services), tuple(services), "services")
+    kept = tuple(service for service in policy.services if service.name in left)
+    return policy._replace(egress=Egress(**egress), services=kept, **lists)
 
 
 def _joined(entries: tuple[Any, ...], added: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -32,7 +32,7 @@ from belljar.policy.model import DomainPattern, Scope
 from belljar.runtime.context import Context
 from belljar.runtime.deadlines import Deadline
 from belljar.runtime.events import GrantClosed, GrantOpened
-from belljar.runtime.network import Grant, Prepared, SandboxNetwork, amend, grant_rule, prepare
+from belljar.runtime.network import Grant, Prepared, SandboxNetwork, Surroundings, amend, grant_rule, prepare
 from belljar.runtime.problems import ProblemError
 from belljar.runtime.sandbox import Sandbox, Status
 from belljar.runtime.storage import StorageError
@@ -64,14 +64,13 @@ class Networks:
 
         Raises ProblemError.
         """
-        exposed = self._exposed(asked or {})
-        return await apart(lambda: prepare(reading, self._context.control_port, exposed, within))
+        around = self._surroundings(asked or {})
+        return await apart(lambda: prepare(reading, around, within))
 
     async def amended(self, sandbox: Sandbox, change: dict[str, Any]) -> Prepared:
         """Return what the policy of a sandbox would be with some entries more or less. Raises ProblemError."""
-        base, port = sandbox.network.base, self._context.control_port
-        exposed = self._exposed({})
-        return await apart(lambda: amend(base.policy(), change, port, exposed))
+        base, around = sandbox.network.base, self._surroundings({})
+        return await apart(lambda: amend(base.policy(), change, around))
 
     async def replace(self, sandbox: Sandbox, prepared: Prepared, if_match: str | None) -> PolicyChange:
         """Put another policy in the place of that of a sandbox, and end what was granted on top of it."""
@@ -137,10 +136,12 @@ class Networks:
             if sandbox.id in self._context.store.stale:
                 await self._context.store.save(sandbox.to_row())
 
-    def _exposed(self, asked: Mapping[str, Any]) -> list[Path]:
-        """Return where sandboxes of this server can write: nothing is believed that is there."""
-        all_asked = (asked, *(sandbox.asked for sandbox in self._context.sandboxes.values()))
-        return [Path(place) for each in all_asked for place in _writable(each)]
+    def _surroundings(self, asked: Mapping[str, Any]) -> Surroundings:
+        """Return what this server is to a policy, and where its sandboxes can write, with one that is asked for."""
+        context = self._context
+        all_asked = (asked, *(sandbox.asked for sandbox in context.sandboxes.values()))
+        exposed = tuple(Path(place) for each in all_asked for place in _writable(each))
+        return Surroundings(context.control_port, context.state, exposed)
 
     async def _set(self, sandbox: Sandbox, prepared: Prepared, grants: tuple[Grant, ...]) -> PolicyChange:
         ended = [grant for grant in sandbox.network.grants if grant not in grants]

@@ -29,7 +29,12 @@ async def preview(context: Context, sandbox: Sandbox, prepared: Prepared, *, kee
     live = [open_flow.flow for open_flow in await apart(lambda: context.gateway.flows(sandbox.id))]
     recent = [_flow(event) for event in await context.store.latest(sandbox.id, _TRIED, _RECENT)]
     changes = list(_changes(now, then, dict.fromkeys((*live, *recent)), frozenset(live)))
-    return {"flows_reset": sum(not then.decide(flow).allowed for flow in live), "changes": changes}
+    return {"flows_reset": sum(_is_reset(flow, now, then) for flow in live), "changes": changes}
+
+
+def _is_reset(flow: Flow, now: CompiledPolicy, then: CompiledPolicy) -> bool:
+    """Tell whether a live flow would end: also if the service that it leads to is not the same any more."""
+    return not then.decide(flow).allowed or now.service(flow) != then.service(flow)
 
 
 def _changes(

@@ -28,16 +28,20 @@ def _about(policy: Policy) -> dict[str, Any]:
             "HTTP answers 403 with a JSON body whose 'reason' says why; TLS ends with the alert access_denied; "
             "DNS says that there is no such name, or REFUSED; other connections are reset."
         ),
-        "policy": to_data(policy),
+        **({"services": {service.name: service.where for service in policy.services}} if policy.services else {}),
+        "policy": to_data(policy._replace(services=())),  # where they lead is no business of the agent's
     }
 
 
 def _summary(policy: Policy) -> str:
+    services = [service.where for service in policy.services]
     if policy.mode is Mode.ALLOW_ALL:
-        return "This is a sandbox. The public internet can be reached, but for what the policy below denies."
+        beside = f" So can these services: {', '.join(services)}" if services else ""
+        return f"This is a sandbox. The public internet can be reached, but for what the policy below denies.{beside}"
     reachable = [str(pattern) for pattern in policy.egress.allowed_domains]
     reachable += [str(network) for network in policy.egress.allowed_cidrs]
     reachable += [f"host.belljar.internal:{port}" for port in policy.host_ports]
+    reachable += services
     if not reachable and not policy.rules:
         return "This is a sandbox without a network: nothing outside of it can be reached."
     return f"This is a sandbox. Only these can be reached, and only as the policy below says: {', '.join(reachable)}"

@@ -271,6 +271,18 @@ def test_learning(cli):
     assert told["learned"] == "# what this run reached\nmode: block-all\n"
 
 
+def test_a_named_service(cli, universe):
+    fetch = "curl -sS -o /dev/null -w '%{http_code}\\n' --max-time 10"
+    script = f"{fetch} http://web.belljar.internal/; {fetch} http://db.belljar.internal/"
+    (cli.workdir / "p.yaml").write_text("mode: block-all\nservices: {web: {port: 80}, db: {port: 5432}}\n")
+    done = cli.run("--policy", "p.yaml", "--json", "--", "sh", "-c", script)
+    assert done.stdout.split() == ["200", "403"]
+    assert [seen.what for seen in universe.gateway.witness.of_kind("request")] == ["GET web.belljar.internal /"]
+    summary = json.loads(done.stderr.splitlines()[-1])
+    assert [item["destination"] for item in summary["reached"]] == ["web.belljar.internal:80"]
+    assert [(item["reason"], item["allow_with"]) for item in summary["denied"]] == [("service_not_allowed", None)]
+
+
 @pytest.mark.parametrize(
     ("words", "remedy"),
     [

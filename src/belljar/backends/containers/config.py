@@ -5,7 +5,6 @@ libraries, as whom the agent's commands run; and of the image's variables it has
 from some. The image's check of its own health is off, since the engine would run it before the container is sealed.
 """
 
-import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from belljar.backends.containers.toolbox import Toolbox
 from belljar.backends.containers.users import User
 from belljar.backends.interface import SpecError
 from belljar.sandbox import bounds
+from belljar.sandbox.files.sockets import engine_sockets
 from belljar.sandbox.files.view import checked, project
 from belljar.sandbox.spec import Bind, Isolation, SandboxSpec
 
@@ -31,10 +31,6 @@ _TMP: Final = "/tmp"  # noqa: S108 - the sandbox's own
 MEMORY: Final = (_TMP, HOME, str(SCRATCH))
 """Places that may exist in memory only."""
 
-_ENGINE_SOCKETS: Final = (
-    "/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock", "/run/crio/crio.sock",
-    "/run/buildkit/buildkitd.sock", "/run/k3s/containerd/containerd.sock",
-)  # fmt: skip
 _PARTS_OF_MEMORY: Final = 5
 """So that a sandbox that fills all such places leaves the machine some of its memory."""
 
@@ -141,8 +137,7 @@ _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 def _refuse_engines(sources: Iterable[Path], own: Path) -> None:
     """Whoever can talk to an engine is root on this machine, or who the engine's user is."""
-    of_user = (f"/run/user/{os.getuid()}/{name}" for name in ("docker.sock", "podman/podman.sock"))
-    sockets = [own.resolve(), *(Path(path).resolve() for path in (*_ENGINE_SOCKETS, *of_user))]
+    sockets = [own.resolve(), *engine_sockets()]
     for source in sources:
         if source.is_socket() or any(path.is_relative_to(source.resolve()) for path in sockets):
             raise SpecError(

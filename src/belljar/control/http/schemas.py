@@ -148,7 +148,7 @@ GRANT: Final = fields(
     },
     ["allow", "seconds"],
 )
-AMEND: Final = fields({"add": named("PolicyEntries"), "remove": named("PolicyEntries")})
+AMEND: Final = fields({"add": named("PolicyEntries"), "remove": named("RemovedEntries")})
 
 _WARNING: Final = answer({"field": or_null(text("Where.")), "detail": text("What, and what to do.")})
 _STATUS: Final = text("How it is.", enum=[status.value for status in Status])
@@ -183,18 +183,30 @@ _DOCUMENT_LISTS: Final = {
     "presets": items({"type": ["string", "object"]}, "Named bundles of allowed domains."),
     "host_ports": items(_ENTRY, "Services of the host, at host.belljar.internal."),
 }
+_SERVICES: Final = {
+    "type": "object",
+    "description": "What names below belljar.internal lead to, by name.",
+    "additionalProperties": {"type": "object"},
+}
 
 COMPONENTS: Final[dict[str, Schema]] = {
     "Policy": fields(
         {
             "mode": text("What happens to what no entry mentions.", enum=[mode.value for mode in Mode]),
             **_DOCUMENT_LISTS,
+            "services": _SERVICES,
             "allow_private": flag("Whether allow-all includes private ranges."),
         },
         ["mode"],
         description="A network policy, as docs/policy.md describes it.",
     ),
-    "PolicyEntries": fields(_DOCUMENT_LISTS, description="Entries of a policy, in its own shape."),
+    "PolicyEntries": fields(
+        {**_DOCUMENT_LISTS, "services": _SERVICES}, description="Entries of a policy, in its own shape."
+    ),
+    "RemovedEntries": fields(
+        {**_DOCUMENT_LISTS, "services": items({"type": "string"}, "The names of services.")},
+        description="Entries of a policy, in its own shape; of services, the names.",
+    ),
     "Sandbox": answer(
         {
             "id": text("Its name."),

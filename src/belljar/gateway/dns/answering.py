@@ -29,6 +29,7 @@ from belljar.gateway.io.tokenbucket import TokenBucket
 from belljar.gateway.sandbox import SandboxState
 from belljar.names import Address
 from belljar.policy import AddressClass, Verdict, classify, question
+from belljar.policy.reserved import HOST_NAMES, is_service_name
 from belljar.wire.dns.answer import DnsAnswer, ExtendedError, address_answer, no_data_answer, pointer_answer
 from belljar.wire.dns.format import InfoCode, Rcode, RecordType
 from belljar.wire.dns.question import Query
@@ -163,7 +164,10 @@ class Answering:
         return DnsAnswer(query, rcode, error=ExtendedError(InfoCode.PROHIBITED, f"{limit}: {text}"))
 
     def _is_forwarded(self, query: Query) -> bool:
-        return self._can_forward and self._may_forward() and query.qtype not in _ANSWERED_HERE
+        if not self._can_forward or not self._may_forward() or query.qtype in _ANSWERED_HERE:
+            return False
+        host = query.name or query.service_host
+        return not is_service_name(host) and host not in HOST_NAMES  # which mean nothing outside
 
     def _may_forward(self) -> bool:
         return self._sandbox.policy is not None and self._sandbox.policy.forwards_dns

@@ -14,8 +14,8 @@ from typing import Final
 _FOR_THE_PROCESS: Final = 32  # files that it reads, logs, child processes
 
 
-class Budget:
-    """What there is for all."""
+class Descriptors:
+    """How many there are for all."""
 
     def __init__(self, descriptors: int | None = None) -> None:
         """Without a number, it is what the process may still open."""
@@ -27,7 +27,7 @@ class Share:
 
     __slots__ = ("_budget", "held")
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Descriptors) -> None:
         self._budget = budget
         self.held = 0
 

@@ -16,7 +16,7 @@ from belljar.policy.model import (
     Rule,
     Scope,
 )
-from belljar.policy.reserved import HOST_NAMES, is_never_name
+from belljar.policy.reserved import HOST_NAMES, is_never_name, is_service_name
 
 _WIDE_V4, _WIDE_V6 = 8, 16
 
@@ -58,9 +58,14 @@ def _repeated_entries(policy: Policy) -> Iterator[Problem]:
 def _domains_without_effect(where: str, patterns: Iterable[DomainPattern]) -> Iterator[Problem]:
     exact = Scope.EXACT
     for index, pattern in enumerate(patterns):
-        if pattern.scope is not exact:
+        if is_service_name(pattern.name) and pattern.name not in HOST_NAMES:
+            yield Problem(
+                f"{where}[{index}]",
+                f'"{pattern}" has no effect: names under belljar.internal are opened by services alone; list it there',
+            )
+        elif pattern.scope is not exact:
             continue
-        if pattern.name in HOST_NAMES:
+        elif pattern.name in HOST_NAMES:
             yield Problem(
                 f"{where}[{index}]",
                 f'"{pattern}" is the host itself and stays closed; list its port in host_ports',

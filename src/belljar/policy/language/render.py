@@ -10,6 +10,7 @@ from belljar.policy.model import Egress, Policy, PortRange, PresetUse, Rule
 from belljar.policy.presets import Expansion
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9.-]*[A-Za-z0-9]", re.ASCII)
+_PLAIN_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*[A-Za-z0-9]", re.ASCII)
 _SPECIAL_WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
 
 
@@ -90,7 +91,7 @@ def _as_yaml(data: Mapping[str, Any]) -> str:
             lines.append(f"{key}:")
             for inner, entries in value.items():
                 if isinstance(entries, Mapping):
-                    lines.append(f"  {inner}: {_yaml_value(entries)}")
+                    lines.append(f"  {_yaml_key(inner)}: {_yaml_value(entries)}")
                     continue
                 lines.append(f"  {inner}:")
                 lines += (f"    - {_yaml_value(entry)}" for entry in entries)
@@ -105,7 +106,11 @@ def _as_yaml(data: Mapping[str, Any]) -> str:
 def _yaml_value(value: Any) -> str:
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _SPECIAL_WORDS:
         return value
-    return _inline(value, _yaml_value, separator=": ")
+    return _inline(value, _yaml_value, key=_yaml_key, separator=": ")
+
+
+def _yaml_key(key: str) -> str:
+    return key if _PLAIN_KEY.fullmatch(key) and key.lower() not in _SPECIAL_WORDS else json.dumps(key)
 
 
 def _as_toml(data: Mapping[str, Any]) -> str:
@@ -124,12 +129,12 @@ def _as_toml(data: Mapping[str, Any]) -> str:
 
 
 def _toml_value(value: Any) -> str:
-    return _inline(value, _toml_value, separator=" = ")
+    return _inline(value, _toml_value, key=str, separator=" = ")
 
 
-def _inline(value: Any, write: Callable[[Any], str], *, separator: str) -> str:
+def _inline(value: Any, write: Callable[[Any], str], *, key: Callable[[str], str], separator: str) -> str:
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}{separator}{write(inner)}" for key, inner in value.items()) + "}"
+        return "{" + ", ".join(f"{key(name)}{separator}{write(inner)}" for name, inner in value.items()) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "[" + ", ".join(map(write, value)) + "]"
-    return json.dumps(value)
+    return json.dumps(value, ensure_ascii=False)  # as JSON alone writes characters in halves

@@ -5,13 +5,14 @@ A policy is shown, stored and sent; so it must not have a secret in it. What loo
 
 import re
 from collections.abc import Callable, Mapping
-from ipaddress import ip_address
 from typing import Any, Final, Protocol
 
 from belljar.names import SpellingError, parse_authority, parse_port
 from belljar.policy.addresses import AddressClass, classify
 from belljar.policy.language.entries import EntryError
-from belljar.policy.services import PROVIDERS, Budget, Service, ServiceKind, service_from_data
+from belljar.policy.language.reading import path_to, snake_case
+from belljar.policy.reserved import HOST_NAMES, is_never_name, is_service_name
+from belljar.policy.services import PROVIDERS, Budget, Service, ServiceKind, is_this_machine, service_from_data
 
 SERVICE_KEYS: Final = (
     *(kind.value for kind in ServiceKind),
@@ -26,14 +27,16 @@ _HEADER: Final = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
 _HEADER_VALUE: Final = re.compile(r"[\x20-\x7e]{1,512}", re.ASCII)
 _REFERENCE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}", re.ASCII)
 _PATH_RULE: Final = re.compile(r"(?:[A-Z]{1,16}|\*) /[A-Za-z0-9._~!$&'()+,;=:@/*-]{0,256}", re.ASCII)
-_URL: Final = re.compile(r"(https?)://([^/?#@\\\s]+)((?:/[A-Za-z0-9._~-]+)*)/?", re.ASCII)
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)", re.ASCII)
+_URL_PATH: Final = re.compile(r"(?:/[A-Za-z0-9._~-]+)*/?", re.ASCII)
 _SECRETIVE: Final = ("auth", "key", "token", "secret", "cookie", "password", "credential")
 _NOT_OURS: Final = frozenset(
     {"connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
 )
-_FRACTION: Final = re.compile(r"[0-9]{1,9}\.[0-9]{1,6}", re.ASCII)
+_FRACTION: Final = re.compile(r"[0-9]{1,15}\.[0-9]{1,4}", re.ASCII)
 _MOST_ENTRIES: Final = 32
 _LARGEST: Final = 10**15
+_MAX_SHOWN: Final = 100
 
 
 class Reader(Protocol):
@@ -53,13 +56,13 @@ def read_services(reader: Reader, value: object) -> tuple[Service, ...]:
         return ()
     found = []
     for name, entry in value.items():
-        where = f"services.{name}"
         if not isinstance(name, str) or not _NAME.fullmatch(name) or name == "host":
+            remedy = "write lower-case letters, digits and -, and not host"
             reader.fail(
-                where, "is not the name of a service; write lower-case letters, digits and -, and not host", "services"
+                "services", f"{_shown(name)} is not the name of a service; {remedy}", path_to(str(name), "services")
             )
             continue
-        data = _read_service(reader, where, name, {} if entry is None else entry)
+        data = _read_service(reader, f"services.{name}", name, {} if entry is None else entry)
         if data is not None:
             found.append(service_from_data(name, data))
     return tuple(found)
@@ -118,6 +121,8 @@ def _address(value: object) -> str:
     if port is None:
         raise EntryError(f"has no port; {remedy}")
     if isinstance(host, str):
+        if host in HOST_NAMES or is_never_name(host) or is_service_name(host):
+            raise EntryError(f"{host} means this machine or a metadata service; for this machine, write port")
         return f"{host}:{port}"
     if classify(host) is AddressClass.NEVER:
         raise EntryError(f"{host} is loopback, link-local or reserved, and stays closed; for this machine, write port")
@@ -126,27 +131,25 @@ def _address(value: object) -> str:
 
 def _url(value: object) -> str:
     remedy = "write one such as https://llm.corp.example/v1"
-    found = _URL.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
-        raise EntryError(f"is not a plain https URL; {remedy}, without a user or a query")
-    scheme, authority, path = found.groups()
+    if not isinstance(value, str) or not value.isascii() or not value.isprintable() or " " in value:
+        raise EntryError(f"is not a URL; {remedy}")
+    if "@" in value:
+        raise EntryError("has a user or a password in it, which no policy may have; write ${NAME} in header instead")
+    if not (parts := _URL.fullmatch(value)):
+        raise EntryError(f"is not a URL; {remedy}")
+    scheme, path = parts[1].lower(), parts[3]
     try:
-        host, port = parse_authority(authority)
+        host, port = parse_authority(parts[2])
     except SpellingError as error:
         raise EntryError(f"has a host that cannot be read ({error}); {remedy}") from None
+    if scheme not in ("https", "http") or not _URL_PATH.fullmatch(path):
+        raise EntryError(f"is not a plain https URL; {remedy}, without a query")
     if any(part in (".", "..") for part in path.split("/")):
         raise EntryError(f"has . or .. in its path; {remedy}")
-    if scheme == "http" and not _is_this_machine(str(host)):
+    if scheme == "http" and not is_this_machine(host):
         raise EntryError("would send the key in the clear; write https, or http for this machine only")
     shown = f"[{host}]" if ":" in str(host) else str(host)
-    return f"{scheme}://{shown}{f':{port}' if port else ''}{path}"
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return f"{scheme}://{shown}{f':{port}' if port else ''}{path.rstrip('/')}"
 
 
 def _header(value: object) -> dict[str, str]:
@@ -155,7 +158,7 @@ def _header(value: object) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, text in value.items():
         if not isinstance(name, str) or not _HEADER.fullmatch(name) or name.lower() in _NOT_OURS:
-            raise EntryError(f"{name!a} is not a header that can be set")
+            raise EntryError(f"{_shown(name)} is not a header that can be set")
         if not isinstance(text, str) or not _HEADER_VALUE.fullmatch(text):
             raise EntryError(f"{name} has a value that is not plain text on one line")
         if "$" in _REFERENCE.sub("", text):
@@ -174,7 +177,7 @@ def _paths(value: object) -> list[str]:
         raise EntryError(f"is not a list; {remedy}")
     for rule in value:
         if not isinstance(rule, str) or not _PATH_RULE.fullmatch(rule) or rule.count("*") > 4 or "//" in rule:
-            raise EntryError(f"{rule!a} is no rule; {remedy}")
+            raise EntryError(f"{_shown(rule)} is no rule; {remedy}")
     return value
 
 
@@ -185,9 +188,16 @@ def _server_tools(value: object) -> str:
 
 
 def _budget(value: object) -> dict[str, float]:
-    if not isinstance(value, dict) or not value or not set(value) <= set(BUDGET_KEYS):
+    keys = _in_snake_case(value)
+    if not keys or not set(keys) <= set(BUDGET_KEYS):
         raise EntryError(f"is not a budget; write a mapping with some of: {', '.join(BUDGET_KEYS)}")
-    return {key: _amount(key, amount) for key, amount in value.items()}
+    return {key: _amount(key, amount) for key, amount in keys.items()}
+
+
+def _in_snake_case(value: object) -> dict[str, object]:
+    """Return a mapping whose keys may be in camelCase; an empty one for what is none, or has a key in both."""
+    keys = {snake_case(str(key)): below for key, below in value.items()} if isinstance(value, dict) else {}
+    return keys if isinstance(value, dict) and len(keys) == len(value) else {}
 
 
 def _amount(key: str, value: object) -> float:
@@ -197,15 +207,22 @@ def _amount(key: str, value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LARGEST:
         if isinstance(value, int):
             return value
-        if key == "dollars":
+        if key == "dollars" and _FRACTION.fullmatch(repr(value)):  # as it will be written again
             return int(value) if value.is_integer() else value
-    raise EntryError(f"{key} is not an amount; write a number above 0")
+    remedy = ", with at most 4 digits after the point" if key == "dollars" else ""
+    raise EntryError(f"{key} is not an amount; write a number above 0{remedy}")
 
 
 def _shared_budget(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict) or not isinstance(value.get("group"), str) or not _GROUP.fullmatch(value["group"]):
+    keys = _in_snake_case(value)
+    group = keys.pop("group", None)
+    if not isinstance(group, str) or not _GROUP.fullmatch(group):
         raise EntryError("names no group; write {group: NAME} and amounts")
-    return {"group": value["group"], **_budget({key: amount for key, amount in value.items() if key != "group"})}
+    return {"group": group, **_budget(keys)}
+
+
+def _shown(value: object) -> str:
+    return ascii(value)[:_MAX_SHOWN]
 
 
 _READERS: Final[Mapping[str, Callable[[object], Any]]] = {

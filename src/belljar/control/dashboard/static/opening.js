@@ -4,6 +4,7 @@ const WEB_PORTS = [80, 443];
 const CLOSED = {
   denied_by_rule: "A rule of the policy denies it, and rules come first: change that rule.",
   udp_blocked: "UDP stays closed in block-all.",
+  service_not_allowed: "Names below belljar.internal are opened by services alone: list one there.",
   name_mismatch: "The client named another host than the one it dialled: no policy opens that.",
   reserved_address: "It leads to a private address: list its range in allowed_cidrs if that is meant.",
 };

@@ -1,0 +1,83 @@
+"""Named services of a run: what is taken from a file, what is refused, what is learned, and what the agent is told."""
+
+import json
+
+import pytest
+
+from belljar.cli.learning import learned
+from belljar.cli.runpolicy import OptionError, PolicyOptions, policy_of
+from belljar.cli.summary import remedy
+from belljar.gateway.audit.events import FlowAllowed
+from belljar.policy import Mode, Syntax, read_policy
+from belljar.sandbox.ledger import Ledger, UsedDestination
+from belljar.sandbox.notice import notice
+from belljar.statedir import default_state
+
+SERVICES = """\
+services:
+  anthropic: {}
+  web: {port: 8080, at: 81}
+  tool: {socket: /run/tool/tool.sock}
+  db: {address: "10.1.2.3:5432"}
+"""
+
+
+@pytest.fixture
+def saved(tmp_path):
+    def save(text: str) -> str:
+        path = tmp_path / "policy.yaml"
+        path.write_text(f"mode: block-all\n{text}")
+        return str(path)
+
+    return save
+
+
+def test_options_leave_the_services_of_a_file_as_they_are(saved):
+    options = PolicyOptions(saved(SERVICES), Mode.ALLOW_ALL, allow=("a.example",), host_port=("22",))
+    policy = policy_of(options, []).policy
+    assert [service.name for service in policy.services] == ["anthropic", "web", "tool", "db"]
+    assert policy.mode is Mode.ALLOW_ALL
+
+
+@pytest.mark.parametrize("name", ["docker.sock", "podman/podman.sock", "containerd/containerd.sock"])
+def test_the_socket_of_an_engine_is_refused(saved, name):
+    with pytest.raises(OptionError, match=r"services\.x\.socket: .* of a container engine.*; lead it elsewhere"):
+        policy_of(PolicyOptions(saved(f"services: {{x: {{socket: /run/{name}}}}}")), [])
+
+
+def test_the_state_of_a_server_is_refused(saved, tmp_path, monkeypatch):
+    monkeypatch.setenv("BELLJAR_SERVER", str(tmp_path / "state"))
+    for state in (default_state(), tmp_path / "state"):
+        with pytest.raises(OptionError, match="a server's own directory"):
+            policy_of(PolicyOptions(saved(f"services: {{x: {{socket: {state}/belljar.sock}}}}")), [])
+
+
+def test_what_is_learned_of_services():
+    services = read_policy(f"mode: block-all\n{SERVICES}", Syntax.YAML).policy.services
+    ledger = Ledger()
+    for name, port in (("web.belljar.internal", 81), ("a.example", 443), ("host.belljar.internal", 22)):
+        ledger.write("s", FlowAllowed("tcp", name, (), port, None, "allowed_service", None))
+    policy = read_policy(learned(ledger, services), Syntax.YAML).policy
+    assert [str(pattern) for pattern in policy.egress.allowed_domains] == ["a.example"]
+    assert [service.name for service in policy.services] == ["web"]
+    assert [str(port) for port in policy.host_ports] == ["22"]
+
+
+def test_no_option_is_told_to_open_a_service():
+    assert remedy(UsedDestination("web.belljar.internal", None, 80, "tcp"), "service_not_allowed") is None
+
+
+@pytest.mark.parametrize("mode", ["block-all", "allow-all"])
+def test_the_agent_is_told_where_services_are_and_not_where_they_lead(mode):
+    text = f"mode: {mode}\n{SERVICES}  llm: {{url: 'https://llm.corp.example', at: 8000}}\n"
+    told = notice(read_policy(text, Syntax.YAML).policy).decode()
+    where = {
+        "anthropic": "http://anthropic.belljar.internal",
+        "web": "web.belljar.internal:81",
+        "tool": "tool.belljar.internal:80",
+        "db": "db.belljar.internal:5432",
+        "llm": "http://llm.belljar.internal:8000",
+    }
+    assert json.loads(told)["services"] == where
+    assert all(place in json.loads(told)["summary"] for place in where.values())
+    assert not any(hidden in told for hidden in ("/run/tool", "10.1.2.3", "llm.corp.example", "8080"))
