@@ -3,7 +3,6 @@
 import os
 import socket
 from ipaddress import ip_address, ip_network
-from pathlib import Path
 
 import pytest
 
@@ -110,7 +109,6 @@ def test_settings_are_the_same_on_the_other_side(host):
         proxy=UpstreamProxy(host, 3128, "Basic c2VjcmV0"),
         exceptions=Exceptions(everything=True, domains=("corp.test",), ranges=(ip_network("10.0.0.0/8"),)),
         proxy_resolves=True,
-        broker=Path("/run/belljar/broker.sock"),
     )
     assert all(chosen != default for chosen, default in zip(settings, DEFAULTS, strict=True))
     assert settings_from_data(settings_to_data(settings)) == settings

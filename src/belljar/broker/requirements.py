@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 from belljar.broker.secrets import resolve_all
 from belljar.errors import BelljarError
-from belljar.policy.services import Service, ServiceKind
+from belljar.policy.services import Service
 
 _MODULES = ("h11", "httpcore2")
 
@@ -16,7 +16,7 @@ class BrokerMissingError(BelljarError):
 
 def check_brokers(services: Iterable[Service], environ: Mapping[str, str]) -> None:
     """Make sure that there is what those services need that are brokers. Raises BrokerMissingError, SecretError."""
-    brokers = [service for service in services if service.kind is ServiceKind.BROKER]
+    brokers = [service for service in services if service.is_broker]
     if not brokers:
         return
     if missing := [name for name in _MODULES if find_spec(name) is None]:

@@ -149,10 +149,9 @@ def compile_document(
     )
 
 
-def _in_mode(service: Service, mode: Mode) -> Service:
+def _in_mode(service: "Service", mode: Mode) -> "Service":
     """Return a service as it is in a mode: where the network is open, a provider may reach for it, too."""
-    opens = mode is Mode.ALLOW_ALL and service.kind is ServiceKind.BROKER
-    return service._replace(server_tools=True) if opens else service
+    return service._replace(server_tools=True) if mode is Mode.ALLOW_ALL and service.is_broker else service
 
 
 def _digest(document: Mapping[str, Any], expansion: Expansion) -> str:

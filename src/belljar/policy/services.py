@@ -80,6 +80,11 @@ class Service(NamedTuple):
     shared: SharedBudget | None = None
 
     @property
+    def is_broker(self) -> bool:
+        """Whether it adds a key outside."""
+        return self.kind is ServiceKind.BROKER
+
+    @property
     def host(self) -> str:
         """The name that it has inside."""
         return f"{self.name}.{SERVICE_SUFFIX}"

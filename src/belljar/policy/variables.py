@@ -7,7 +7,7 @@ the way.
 from collections.abc import Iterable
 from typing import Final
 
-from belljar.policy.services import PROVIDERS, Service, ServiceKind, path_of
+from belljar.policy.services import PROVIDERS, Service, path_of
 
 PLACEHOLDER: Final = "belljar-keeps-the-key-outside"
 _PREFIXES: Final = {"anthropic": "sk-ant-", "openai": "sk-", "openrouter": "sk-or-"}
@@ -23,7 +23,7 @@ def base_url(service: Service) -> str:
 
 def variables_for(services: Iterable[Service]) -> dict[str, str]:
     """Return the variables that lead programs to brokers. What is a provider's own goes before what may be like it."""
-    brokers = [service for service in services if service.kind is ServiceKind.BROKER]
+    brokers = [service for service in services if service.is_broker]
     found: dict[str, str] = {}
     for service in brokers:
         if service.name in PROVIDERS:

@@ -22,8 +22,4 @@ class NetworkAccess(NamedTuple):
     @property
     def has_broker(self) -> bool:
         """Whether a service of it is a broker."""
-        if not self.policy.services:
-            return False
-        from belljar.policy.services import ServiceKind  # noqa: PLC0415 - most policies have none
-
-        return any(service.kind is ServiceKind.BROKER for service in self.policy.services.values())
+        return any(service.is_broker for service in self.policy.services.values())

@@ -28,7 +28,6 @@ from belljar.gateway.tcp.firstbytes import FirstBytes, FirstBytesReader, HttpCli
 from belljar.gateway.tcp.http import AnyHead, HttpRelay
 from belljar.gateway.tcp.retrying import read_second_hello, server_asks_for_retry
 from belljar.policy import Verdict
-from belljar.policy.services import ServiceKind
 from belljar.wire.outcome import Fault, Refuse
 
 _HASTY: Final = Refuse(Fault.MALFORMED_TLS, "the client does not wait for the server to agree to TLS")
@@ -124,7 +123,7 @@ class TcpFlow(LiveFlow):
         if relay.down.bytes or relay.down.finished:
             raise ConnectionResetError("a server that speaks first does not speak HTTP")
         relay.down.pause()
-        is_broker = self.service is not None and self.service.kind is ServiceKind.BROKER
+        is_broker = self.service is not None and self.service.is_broker
         self._http = HttpRelay(self.sandbox, relay, self._check_request, answer_is_owed=is_broker)
         await self._http.run(said)
 
