@@ -20,7 +20,7 @@ from belljar.cli.amounts import Bytes, Seconds
 from belljar.cli.backendname import BackendName
 from belljar.cli.runpolicy import PolicyOptions, RunPolicy, policy_of
 from belljar.errors import BelljarError, message
-from belljar.linux.files.links import links_on
+from belljar.linux.files.trusted import links_on
 from belljar.policy import Mode
 from belljar.sandbox.files.homes import home_inside
 from belljar.sandbox.spec import Bind, Command, Isolation, ResourceLimits, SandboxSpec

@@ -16,8 +16,7 @@ from typing import Final
 
 import belljar
 from belljar.errors import BelljarError
-from belljar.linux.files.links import links_on
-from belljar.linux.files.trusted import SYSTEM
+from belljar.linux.files.trusted import SYSTEM, links_on
 
 _IMPORTED_FROM: Final = ("PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE")
 """Variables that say where Python imports from, into whatever program."""
