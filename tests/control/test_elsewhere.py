@@ -100,6 +100,28 @@ def test_it_has_no_doors_without_a_server_and_the_same_policy_with_the_next(star
     until(lambda: "denied.test" in denied(server, jar))
 
 
+def test_a_server_that_ends_closes_the_doors_itself_whatever_its_backend_does(start_elsewhere, service, monkeypatch):
+    left, port, close = list[ElsewhereBackend](), service.getsockname()[1], ElsewhereBackend.close
+
+    def leave(backend: ElsewhereBackend) -> None:
+        left.append(backend)
+
+    monkeypatch.setattr(ElsewhereBackend, "close", leave)
+    server = start_elsewhere()
+    jar = server.sandbox(network={"mode": "block-all", "host_ports": [port]})
+    agent = Agent(server.world, jar)
+    assert b"200" in agent.connect(HOST, port)
+    assert was_reached(service)
+    server.stop()
+    try:
+        with pytest.raises(ConnectionRefusedError):
+            agent.connect(HOST, port)
+        assert not was_reached(service)
+    finally:
+        for backend in left:
+            close(backend)
+
+
 def test_one_whose_gateway_does_not_answer_is_not_made(start_elsewhere, monkeypatch):
     def refuse(*_, **__):
         raise MachineError("nobody is there")
