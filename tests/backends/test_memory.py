@@ -1,10 +1,11 @@
-"""The backend in memory does what every backend does."""
+"""The backend in memory does what every backend does, wherever its gateways are."""
 
 import pytest
 
 from belljar.backends.interface import GoneError, SandboxStatus, State
 from belljar.sandbox.spec import SandboxSpec
 from belljar.testing.conformance import Conformance, Done, run
+from belljar.testing.elsewhere import ElsewhereBackend
 from belljar.testing.memory import MemoryBackend, MemoryWorld
 
 
@@ -33,3 +34,10 @@ class TestMemory(Conformance):
             run(backend, "jar", "true")
         backend.destroy("jar")
         assert backend.sandboxes() == []
+
+
+class TestElsewhere(Conformance):
+    @pytest.fixture
+    def open_backend(self):
+        world = MemoryWorld()
+        return lambda: ElsewhereBackend(world)

@@ -1,6 +1,5 @@
 """Enforcement that depends on nobody's goodwill: the gateway's workers are stopped, and the API does what it says."""
 
-import asyncio
 import os
 import signal
 import threading
@@ -12,7 +11,6 @@ import pytest
 
 from belljar.backends.interface import LostError
 from belljar.control.serving import SOCKET
-from belljar.runtime.pipes import OutputPipe
 from belljar.testing.memory import MemoryBackend
 from belljar.testing.memoryprocess import MemoryProcess
 from tests.backends.containers.listening import docker, silent
@@ -291,21 +289,6 @@ def test_a_server_ends_at_once_although_an_engine_does_not_answer(machine, tmp_p
     machine.environment = {}
     machine.start()
     until(lambda: machine.call("GET", "/sandboxes")["sandboxes"] == [])
-
-
-def test_what_writes_without_end_to_nobody_does_not_keep_the_server_from_its_work(tmp_path):
-    endless = tmp_path / "endless"
-    endless.symlink_to("/dev/zero")
-    gone_on = threading.Event()
-
-    async def work() -> None:
-        draining = asyncio.create_task(OutputPipe(endless).drain())
-        await asyncio.sleep(0.01)
-        gone_on.set()
-        draining.cancel()
-
-    threading.Thread(target=asyncio.run, args=(work(),), daemon=True).start()
-    assert gone_on.wait(20)
 
 
 def test_a_commands_time_passes_even_if_nobody_reads_what_it_writes(machine):

@@ -3,10 +3,7 @@
 import threading
 import time
 
-import pytest
-
-from belljar.runtime import deadlines, housekeeping
-from belljar.runtime.deadlines import Deadline
+from belljar.runtime import housekeeping
 from belljar.testing.memory import MemoryBackend
 from tests.control.servers import problem, until
 
@@ -95,14 +92,3 @@ def test_what_has_expired_while_the_server_was_away_is_seen_to_at_once(start):
     answer = server.client.get(server.path(jar, "/network/explain?destination=github.com"))
     assert answer.json()["action"] == "deny", "an expired grant is never adopted"
     until(lambda: (server.status(jar), server.status(gone)) == ("paused", "gone"))
-
-
-@pytest.mark.parametrize("jump", [-86400.0, 86400.0])
-def test_a_clock_that_jumps_between_two_lives_stretches_nothing(monkeypatch, jump):
-    deadline = Deadline.after(600)
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now + jump)
-    remembered = Deadline.remembered(deadline.at, 600)
-    assert remembered.due - deadlines.since_boot() <= 600
-    assert remembered.is_over == (jump > 0)
-    assert not deadline.is_over, "while the server lives, the clock does not matter"

@@ -5,7 +5,9 @@ from threading import Thread
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from tests.dashboard.agents import Agent, OpenServer, OpenWorld
+from belljar.testing.memory import MemoryWorld
+from tests.control.agents import Agent
+from tests.control.servers import Server
 
 CHROMIUM = shutil.which("chromium")
 _FLAGS = (
@@ -36,7 +38,7 @@ def browser():
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
     """A server that the tests share; they leave no sandboxes there."""
-    server = OpenServer(tmp_path_factory.mktemp("server") / "state", OpenWorld())
+    server = Server(tmp_path_factory.mktemp("server") / "state", MemoryWorld())
     yield server
     server.stop()
 

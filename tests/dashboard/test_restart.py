@@ -3,13 +3,15 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.dashboard.agents import Agent, OpenServer, OpenWorld
+from belljar.testing.memory import MemoryWorld
+from tests.control.agents import Agent
+from tests.control.servers import Server
 
 
 @pytest.fixture
 def server(tmp_path):
     """A server for this test alone."""
-    server = OpenServer(tmp_path / "state", OpenWorld())
+    server = Server(tmp_path / "state", MemoryWorld())
     yield server
     server.stop()
 
@@ -21,7 +23,7 @@ def test_the_page_goes_on_where_it_was(visit, server):
     expect(page.get_by_text("before.example", exact=True)).to_be_visible()
     server.stop()
     expect(page.get_by_text("Reconnecting…")).to_be_visible()
-    second = OpenServer(server.state, server.world, port=server.port)
+    second = Server(server.state, server.world, port=server.port)
     try:
         expect(page.get_by_text("Live", exact=True)).to_be_visible()
         second.client.post(second.path(jar, "/pause"))

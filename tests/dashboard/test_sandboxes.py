@@ -4,8 +4,8 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
+from tests.control.agents import Agent
 from tests.control.servers import until
-from tests.dashboard.agents import Agent
 
 
 def row(page: Page, name: str) -> Locator:

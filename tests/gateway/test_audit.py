@@ -26,6 +26,7 @@ from belljar.gateway.audit.events import (
     SandboxClosed,
 )
 from belljar.gateway.audit.log import AuditLog, keep_flushed, open_log
+from belljar.gateway.audit.reading import read_event
 from tests.gateway.driving import Driver
 
 EVENT = LimitReached("connections", 1)
@@ -151,7 +152,8 @@ def test_what_a_sandbox_says_cannot_forge_anything(path, text):
 def test_every_value_comes_back_as_it_was(name, addresses, port):
     reader, writer = os.pipe2(os.O_CLOEXEC)
     log = AuditLog(writer)
-    log.write(name, FlowDenied(None, name, addresses, port, None, "", None, name))
+    event = FlowDenied(None, name, addresses, port, None, "", None, name)
+    log.write(name, event)
     log.close()
     line = os.read(reader, 1 << 16)
     os.close(reader)
@@ -159,6 +161,14 @@ def test_every_value_comes_back_as_it_was(name, addresses, port):
     record = json.loads(line)
     assert (record["sandbox"], record["addresses"], record["port"]) == (name, list(addresses), port)
     assert record["sentence"] == name
+    assert read_event(line) == event
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"null", b"[]", b'{"event": []}', b'{"event": "other"}', b'{"event": "flow.denied"}', b"\xff"]
+)
+def test_what_tells_no_event_is_read_as_none(line):
+    assert read_event(line) is None
 
 
 def test_the_longest_line_is_written_whole(path):

@@ -1,6 +1,6 @@
 """What a run is summed up to."""
 
-from belljar.gateway.audit.events import DnsDenied, FlowAllowed, FlowClosed, FlowDenied
+from belljar.gateway.audit.events import DnsDenied, FlowAllowed, FlowClosed, FlowDenied, TrafficFolded
 from belljar.sandbox.ledger import MOST_DESTINATIONS, Ledger, UsedDestination
 
 ADDRESSES = ("203.0.113.10", "2001:db8::10")
@@ -32,6 +32,15 @@ def test_what_was_denied_after_it_was_connected_was_not_reached():
     ledger.write("s", closed("a.test", 5, 5))
     assert not ledger.reached
     assert [why.times for why in ledger.denied.values()] == [1]
+
+
+def test_what_a_log_elsewhere_has_summed_up_counts_as_well():
+    ledger = Ledger()
+    for host in ("a.test", "203.0.113.10", "2001:db8::10"):
+        for of in ("flow.closed", "flow.allowed", "flow.closed", "dns.answered"):
+            ledger.write("s", TrafficFolded(of, "tcp", host, 443, 5, 1, 10))
+    sums = [(str(where), sums.flows, sums.bytes_up, sums.bytes_down) for where, sums in ledger.reached.items()]
+    assert sums == [("a.test:443", 5, 1, 10), ("203.0.113.10:443", 5, 1, 10), ("[2001:db8::10]:443", 5, 1, 10)]
 
 
 def test_destinations_as_people_write_them():

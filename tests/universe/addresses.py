@@ -1,13 +1,12 @@
-"""The map of the universe: addresses and ports that tests speak of."""
+"""The map of the universe: addresses and ports that tests speak of. Where the self-test has the same, they are its."""
 
-GATEWAY = "192.0.2.1"
-GATEWAY_V6 = "2001:db8:1::1"
-ROUTER = "192.0.2.2"
-ROUTER_V6 = "2001:db8:1::2"
+from belljar.verify.probes import places
+
+GATEWAY, GATEWAY_V6 = places.HOST[4], places.HOST[6]
+ROUTER, ROUTER_V6 = places.ROUTER[4], places.ROUTER[6]
 """The internet's end of the wire."""
 
-RESOLVER = "198.51.100.53"
-RESOLVER_V6 = "2001:db8:53::53"
+RESOLVER, RESOLVER_V6 = places.RESOLVER[4], places.RESOLVER[6]
 
 PUBLIC = "203.0.113.10"
 PUBLIC_V6 = "2001:db8::10"
@@ -22,7 +21,7 @@ EVIL = "203.0.113.99"
 EVIL_V6 = "2001:db8::99"
 PRIVATE = "10.9.0.1"
 PRIVATE_V6 = "fd00:9::1"
-METADATA = "169.254.169.254"
+METADATA = places.METADATA
 
 BLACK_HOLE = "203.0.113.66"
 BLACK_HOLE_V6 = "2001:db8::66"

@@ -12,9 +12,9 @@ from dns.rdtypes.IN.A import A
 from dns.rdtypes.IN.AAAA import AAAA
 
 from belljar.sandbox.arming import arm
+from belljar.testing.internet.ground import check_that_it_leads_nowhere
 from tests.universe.clients import PATIENCE, ask
 from tests.universe.places import Place
-from tests.universe.wire import assert_no_way_out
 
 _FILES = {
     "resolv.conf": "nameserver 127.0.0.1\noptions attempts:1\n",
@@ -39,7 +39,7 @@ class Sandbox(Place):
 
     def __init__(self, directory: Path) -> None:
         super().__init__("sandbox")
-        assert_no_way_out(self, {"lo"})
+        check_that_it_leads_nowhere(self.namespace, known={"lo"})
         self.listeners = arm(self.namespace)
         self._directory = directory
         for name, text in _FILES.items():

@@ -7,10 +7,11 @@ test.
 """
 
 import json
-import os
 from typing import NamedTuple
 
 from belljar.linux.programs import run
+from belljar.testing.internet.ground import join
+from belljar.verify.probes import places
 from tests.universe import addresses
 from tests.universe.places import Place
 
@@ -24,25 +25,9 @@ class Contact(NamedTuple):
     """0 where the protocol has none."""
 
 
-_INTERNET = f"""\
-link set lo up
-link add name wire type veth peer name wire netns {{gateway}}
-address add {addresses.ROUTER}/30 dev wire
-address add {addresses.ROUTER_V6}/64 dev wire nodad
-link set wire up
-route add local 0.0.0.0/0 dev lo table main
-route add local ::/0 dev lo table main
+_BLACK_HOLES = f"""\
 route add blackhole {addresses.BLACK_HOLE}/32
 route add blackhole {addresses.BLACK_HOLE_V6}/128
-"""
-
-_GATEWAY = f"""\
-link set lo up
-address add {addresses.GATEWAY}/30 dev wire
-address add {addresses.GATEWAY_V6}/64 dev wire nodad
-link set wire up
-route add 0.0.0.0/0 via {addresses.ROUTER}
-route add ::/0 via {addresses.ROUTER_V6}
 """
 
 _FILTER = f"""\
@@ -87,9 +72,7 @@ class Wire:
 
     def __init__(self, gateway: Place, internet: Place) -> None:
         self._internet = internet
-        end = f"/proc/{os.getpid()}/fd/{gateway.namespace.fileno()}"
-        internet.call(run, "ip", "-batch", "-", text=_INTERNET.format(gateway=end))
-        gateway.call(run, "ip", "-batch", "-", text=_GATEWAY)
+        join(gateway.namespace, internet.namespace, places.HOST, places.ROUTER, more=_BLACK_HOLES)
         internet.call(run, "nft", "-f", "-", text=_FILTER)
 
     def contacts(self) -> set[Contact]:
@@ -103,10 +86,3 @@ class Wire:
     def forget(self) -> None:
         """Start with a clean sheet."""
         self._internet.call(run, "nft", "-f", "-", text=_FORGET)
-
-
-def assert_no_way_out(place: Place, interfaces: set[str]) -> None:
-    """Make sure that a place is joined to nothing else. Nobody gets to send anything before that."""
-    links = json.loads(place.call(run, "ip", "-j", "link"))
-    up = {link["ifname"] for link in links if "UP" in link["flags"]}
-    assert up <= interfaces, f"{place.name} has interfaces of others: {up}"

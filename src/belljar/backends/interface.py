@@ -1,18 +1,20 @@
 """What every backend can do, and what can be wrong with it.
 
 The methods block, and any thread may call any of them; an asyncio server has threads for that. A backend knows nothing
-of policies. It seals sandboxes and hands out their doors; a gateway serves these, and while nobody does, a sandbox is
-closed.
+of policies. It seals sandboxes, and says how they are attached to a gateway (`Attachment`): most hand out listeners.
+While no gateway serves a sandbox, it is closed.
 """
 
 import re
 from enum import Enum
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
 from belljar.errors import BelljarError
-from belljar.gateway.listeners import Listeners
 from belljar.sandbox.layers import Layer
 from belljar.sandbox.spec import Command, SandboxSpec
+
+if TYPE_CHECKING:  # what makes sandboxes does not serve them
+    from belljar.gateway.attachment import Attachment
 
 FILE_LIMIT: Final = 64 << 20
 """Bytes of a file that is put or got in one piece."""
@@ -109,14 +111,14 @@ class Backend(Protocol):
     Any method raises LostError; methods that take a sandbox raise GoneError unless they say otherwise.
     """
 
-    def create(self, sandbox: str, spec: SandboxSpec) -> Listeners:
+    def create(self, sandbox: str, spec: SandboxSpec) -> "Attachment":
         """Make a sealed sandbox in which nothing runs yet, and return its doors, which are the caller's to close.
 
         It lives on when the caller dies. Raises SpecError (also if the name is taken) and MachineError; then nothing
         is left of it.
         """
 
-    def adopt(self, sandbox: str) -> Listeners:
+    def adopt(self, sandbox: str) -> "Attachment":
         """Seal a sandbox anew and return new doors, after a crash of who served them.
 
         The doors it had must be closed by then. Raises MachineError; the sandbox is closed then.

@@ -46,6 +46,7 @@ async def _serve(listener: socket.socket, events: int, ledger: Ledger, environ: 
     broker = Broker(environ, ledger, lines)
     serving = Serving(broker, limits.for_this_process())
     server = await loop.create_unix_server(serving.from_sandboxes, sock=listener)
+    lines.tell({"event": "ready"})
     try:
         await owner.gone.wait()
     finally:

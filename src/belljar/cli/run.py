@@ -20,7 +20,7 @@ from belljar.cli.amounts import Bytes, Seconds
 from belljar.cli.backendname import BackendName
 from belljar.cli.runpolicy import PolicyOptions, RunPolicy, policy_of
 from belljar.errors import BelljarError, message
-from belljar.linux.files.links import links_on
+from belljar.linux.files.trusted import links_on
 from belljar.policy import Mode
 from belljar.sandbox.files.homes import home_inside
 from belljar.sandbox.spec import Bind, Command, Isolation, ResourceLimits, SandboxSpec
@@ -239,6 +239,7 @@ class _Run:
     def _network(self, policy: RunPolicy, settings: "Settings", audit: int | None) -> "NetworkAccess":
         """Return what the command can reach; note in a ledger what it does with that."""
         from belljar.gateway.audit.log import AuditLog  # noqa: PLC0415 - see above
+        from belljar.sandbox.files import ownplaces  # noqa: PLC0415
         from belljar.sandbox.ledger import Ledger  # noqa: PLC0415
         from belljar.sandbox.network import NetworkAccess  # noqa: PLC0415
 
@@ -247,7 +248,8 @@ class _Run:
             self._say("warning: with --isolation perimeter there is no UDP but DNS, although the policy allows it")
         ledger = Ledger(AuditLog(audit) if audit is not None else None)
         self._ending = self._ending_with(ledger, policy.policy.services)
-        return NetworkAccess(compiled, settings, ledger)
+        has_modules = bool(policy.policy.services) and ownplaces.has_modules_in(self._exposed())
+        return NetworkAccess(compiled, settings, ledger, starts_broker_at_once=has_modules)
 
     def _ending_with(self, ledger: "Ledger | None", services: "tuple[Service, ...]" = ()) -> "Ending":
         from belljar.cli.ending import Ending  # noqa: PLC0415 - see above

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from belljar.cli.policyfiles import load_policy
 from belljar.discovery import discover
 from belljar.errors import BelljarError
-from belljar.linux.hostaddresses import own_addresses
+from belljar.linux.interfaces import own_addresses
 from belljar.policy import CompiledPolicy, InvalidPolicyError, Mode, Policy, Problem, policy_from
 from belljar.policy.compiled import compile_document
 from belljar.policy.language.reading import Reading

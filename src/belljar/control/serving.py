@@ -26,6 +26,7 @@ from belljar.control.stale import StaleRows
 from belljar.control.store import SqliteStore
 from belljar.control.tokens import TokenFile
 from belljar.errors import BelljarError
+from belljar.gateway.attachment import Gateways
 from belljar.gateway.settings import DEFAULTS, Settings
 from belljar.gateway.workers.supervisor import Workers
 from belljar.runtime.adoption import adopt_all
@@ -147,7 +148,9 @@ async def _services(serving: Serving, state: Path, port: int) -> AsyncIterator[S
         for backend in backends.values():
             stack.push_async_callback(asyncio.to_thread, backend.close)
         _allow_many_descriptors()  # of what backends start, nobody needs so many
-        context = Context(state, port, backends, workers, store, hub, serving.settings)
+        gateways = Gateways(workers, serving.settings, audit=hub.audit)
+        stack.push_async_callback(asyncio.to_thread, gateways.close_elsewhere)
+        context = Context(state, port, backends, gateways, store, hub, serving.settings)
         networks = Networks(context)
         services = Services(context, Sandboxes(context), networks, Commands(context, networks), workers, store, hub)
         late = await adopt_all(context, services.sandboxes)

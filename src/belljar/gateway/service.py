@@ -1,6 +1,7 @@
 """A gateway as whoever has sandboxes to be served sees it, wherever it runs.
 
-In processes of its own, `workers.supervisor.Workers` is one. `belljar run` has one sandbox, for as long as it lives,
+In processes of its own, `workers.supervisor.Workers` is one; `attachment.Gateways` stands before it and those that
+serve single sandboxes elsewhere. `belljar run` has one sandbox, for as long as it lives,
 and embeds a `gateway.Gateway` in its own loop instead (`belljar.sandbox.serving`).
 """
 
@@ -40,19 +41,11 @@ class Acknowledgement(NamedTuple):
     """Whether it is by now. If not, the sandbox can reach nothing until it is."""
 
 
-class GatewayService(Protocol):
-    """Serves sandboxes. Methods block, and any thread may call them; KeyError means that a sandbox is not served."""
+class ServingGateway(Protocol):
+    """What can be asked of whoever serves sandboxes.
 
-    def open(
-        self,
-        sandbox: str,
-        policy: ResolvedPolicy | None,
-        listeners: Listeners,
-        limits: Limits | None = None,
-        *,
-        until: float | None = None,
-    ) -> None:
-        """Serve a sandbox, whose listeners are ours from now on."""
+    Methods block, and any thread may call them; KeyError means that a sandbox is not served.
+    """
 
     def change_policy(self, sandbox: str, policy: ResolvedPolicy, *, until: float | None = None) -> Acknowledgement:
         """Put a new policy in force, or close the sandbox until it is. Raises RefusedError, and has changed nothing."""
@@ -77,3 +70,18 @@ class GatewayService(Protocol):
 
     def metrics(self) -> str:
         """Return the numbers of all sandboxes as Prometheus reads them."""
+
+
+class GatewayService(ServingGateway, Protocol):
+    """Serves sandboxes whose listeners it is given."""
+
+    def open(
+        self,
+        sandbox: str,
+        policy: ResolvedPolicy | None,
+        listeners: Listeners,
+        limits: Limits | None = None,
+        *,
+        until: float | None = None,
+    ) -> None:
+        """Serve a sandbox, whose listeners are ours from now on."""

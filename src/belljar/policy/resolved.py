@@ -76,6 +76,12 @@ class ResolvedPolicy(NamedTuple):
         }
 
     @classmethod
+    def of(cls, compiled: CompiledPolicy) -> "ResolvedPolicy":
+        """Return what a policy was compiled from, to be enforced elsewhere."""
+        addresses = tuple(compiled.host_addresses)
+        return cls(to_data(compiled.policy), compiled.expansion, addresses, compiled.generation)
+
+    @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> "ResolvedPolicy":
         """Return the policy that became plain data."""
         return cls(

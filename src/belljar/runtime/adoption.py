@@ -17,7 +17,7 @@ from typing import Final
 
 from belljar.backends.interface import GoneError, State
 from belljar.errors import BelljarError
-from belljar.gateway.listeners import Listeners
+from belljar.gateway.attachment import Attachment
 from belljar.runtime.context import Context
 from belljar.runtime.events import SandboxAdopted, SandboxDeleted
 from belljar.runtime.lifecycle import Sandboxes
@@ -147,23 +147,23 @@ async def _close_all(context: Context, sandboxes: Iterable[Sandbox], why: str) -
 
 
 async def _open_doors(context: Context, sandbox: Sandbox, status: Status) -> None:
-    listeners = await apart(lambda: context.backends[sandbox.backend].adopt(sandbox.id))
+    attachment = await apart(lambda: context.backends[sandbox.backend].adopt(sandbox.id))
     try:
         async with sandbox.network_lock:
-            await _serve(context, sandbox, listeners)
+            await _serve(context, sandbox, attachment)
             sandbox.detail = None if sandbox.status is Status.CLOSED else sandbox.detail
             sandbox.status = status
     except BaseException:
-        listeners.close()
+        attachment.close()
         raise
 
 
-async def _serve(context: Context, sandbox: Sandbox, listeners: Listeners) -> None:
+async def _serve(context: Context, sandbox: Sandbox, attachment: Attachment) -> None:
     """Have a sandbox served with what it may reach by now: that may have changed, as long as nobody served it."""
     if sandbox.status is Status.DELETING:
         raise GoneError("it is being deleted")
     network = sandbox.network = sandbox.network.now()
-    await apart(lambda: context.gateway.open(sandbox.id, network.resolved(), listeners, until=network.until))
+    await apart(lambda: context.gateway.open(sandbox.id, network.resolved(), attachment, until=network.until))
 
 
 def _check_port(sandbox: Sandbox, port: int | None) -> None:

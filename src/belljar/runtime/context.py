@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from belljar.backends.interface import Backend, GoneError
-from belljar.gateway.service import GatewayService
+from belljar.gateway.attachment import Gateways
 from belljar.gateway.settings import DEFAULTS, Settings
 from belljar.runtime.events import SandboxDied
 from belljar.runtime.problems import ProblemError
@@ -30,7 +30,7 @@ class Context:
     """Where the server listens on this machine: no sandbox ever reaches it."""
 
     backends: Mapping[str, Backend]
-    gateway: GatewayService
+    gateway: Gateways
     store: Store
     events: EventSink
     settings: Settings = DEFAULTS

@@ -175,19 +175,19 @@ class Sandboxes:
 
     async def _put_in_force(self, sandbox: Sandbox, *, until: float | None = None) -> None:
         """Have the gateway told of the policy again, for no longer than until some moment."""
-        workers = self._context.gateway
+        gateway = self._context.gateway
         async with sandbox.network_lock:
             network = sandbox.network
             with suppress(KeyError):  # nobody serves it
-                await apart(lambda: workers.change_policy(sandbox.id, network.resolved(), until=until or network.until))
+                await apart(lambda: gateway.change_policy(sandbox.id, network.resolved(), until=until or network.until))
 
     async def _make(self, sandbox: Sandbox, spec: SandboxSpec) -> None:
-        backend, workers = self._context.backends[sandbox.backend], self._context.gateway
-        listeners = await apart(lambda: backend.create(sandbox.id, spec))
+        backend, gateway = self._context.backends[sandbox.backend], self._context.gateway
+        attachment = await apart(lambda: backend.create(sandbox.id, spec))
         try:
-            await apart(lambda: workers.open(sandbox.id, sandbox.network.base, listeners))
+            await apart(lambda: gateway.open(sandbox.id, sandbox.network.base, attachment))
         except BaseException:
-            listeners.close()
+            attachment.close()
             raise
         sandbox.status = Status.RUNNING
         sandbox.begin_ttl()

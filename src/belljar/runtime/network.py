@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from belljar.discovery import discover
-from belljar.linux.hostaddresses import own_addresses
+from belljar.linux.interfaces import own_addresses
 from belljar.policy import (
     Action,
     CompiledPolicy,

@@ -175,9 +175,9 @@ class Networks:
     async def _put_in_force(self, sandbox: Sandbox, network: SandboxNetwork) -> Acknowledgement:
         if sandbox.status is Status.CLOSED:  # nobody serves it; this is what it begins with
             return Acknowledgement(network.generation, 0, in_force=False)
-        workers = self._context.gateway
+        gateway = self._context.gateway
         try:
-            return await apart(lambda: workers.change_policy(sandbox.id, network.resolved(), until=network.until))
+            return await apart(lambda: gateway.change_policy(sandbox.id, network.resolved(), until=network.until))
         except KeyError:
             raise ProblemError("sandbox_not_ready", "the sandbox is being deleted, and reaches nothing") from None
 

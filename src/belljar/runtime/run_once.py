@@ -20,7 +20,7 @@ from belljar.sandbox.spec import Command, SandboxSpec
 if TYPE_CHECKING:
     from belljar.backends.attending import Outcome
     from belljar.backends.interface import Backend, Process
-    from belljar.gateway.io.loop import Loop
+    from belljar.gateway.attachment import Attachment
     from belljar.sandbox.network import NetworkAccess
 
 _SANDBOX: Final = "run"
@@ -42,11 +42,14 @@ def run_once(  # noqa: PLR0913 - all that a run is made of
     """
     if isinstance(backend, ForegroundRunner):
         return backend.run(spec, command, network, timeout=timeout, after_entrypoint=after_entrypoint)
-    from belljar.backends.attending import Attendant, Outcome, ending_in_order  # noqa: PLC0415 - few backends need it
+    # Few backends need it.
+    from belljar.backends.attending import Attendant, Outcome, ending_in_order  # noqa: PLC0415
+    from belljar.sandbox.attaching import served  # noqa: PLC0415
 
     with _opened(backend) as opened:
         launched = _Launched(opened, spec, command)
-        with ending_in_order(), launched.served(network) as loop:
+        access = network() if network is not None else None
+        with ending_in_order(), served(launched.create, access, launched.end) as loop:
             attendant = Attendant(loop, launched)
             code = attendant.run(timeout)
             return Outcome(code, launched.process.out_of_memory(), attendant.timed_out)
@@ -71,26 +74,8 @@ class _Launched:
         self._early: list[int] = []
         """Signals that came before there was somebody to have them."""
 
-    @contextmanager
-    def served(self, network: "Callable[[], NetworkAccess] | None") -> "Iterator[Loop]":
-        """Have the sandbox made, and a gateway answer at its doors."""
-        from belljar.gateway.io.loop import Loop  # noqa: PLC0415
-        from belljar.sandbox.serving import serve  # noqa: PLC0415
-
-        loop, gateway = Loop(), None
-        try:
-            listeners = self._backend.create(_SANDBOX, self._spec)
-            if network is not None:
-                gateway = serve(loop, network(), listeners)
-            else:
-                listeners.close()
-            yield loop
-        finally:
-            if gateway is not None:
-                gateway.close_all()
-            self.kill()
-            if self._process is not None:
-                self._process.close()
+    def create(self) -> "Attachment":
+        return self._backend.create(_SANDBOX, self._spec)
 
     def go(self) -> None:
         from belljar.backends.interface import Streams  # noqa: PLC0415
@@ -141,3 +126,9 @@ class _Launched:
 
     def kill(self) -> None:
         self._backend.destroy(_SANDBOX)
+
+    def end(self) -> None:
+        """Take the sandbox away, and let go of its command."""
+        self.kill()
+        if self._process is not None:
+            self._process.close()

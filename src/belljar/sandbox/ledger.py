@@ -3,7 +3,16 @@
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from belljar.gateway.audit.events import DnsDenied, Event, FlowAllowed, FlowClosed, FlowDenied, ServiceUsed
+from belljar.gateway.audit.events import (
+    EVENTS,
+    DnsDenied,
+    Event,
+    FlowAllowed,
+    FlowClosed,
+    FlowDenied,
+    ServiceUsed,
+    TrafficFolded,
+)
 from belljar.gateway.audit.log import AuditLog
 
 MOST_DESTINATIONS: Final = 2000
@@ -69,9 +78,11 @@ class Ledger:
     def write(self, sandbox: str | None, event: Event) -> bool:
         """Take note of an event; False if the audit log has lost it."""
         if isinstance(event, FlowAllowed):
-            self._reached(event).flows += 1
+            self._reached(_where(event)).flows += 1
         elif isinstance(event, FlowClosed):
-            self._close(event)
+            self._close(_where(event), event.bytes_up, event.bytes_down)
+        elif isinstance(event, TrafficFolded):
+            self._fold(event)
         elif isinstance(event, FlowDenied):
             self._deny(_where(event), event.reason, event.sentence)
         elif isinstance(event, DnsDenied):
@@ -80,16 +91,25 @@ class Ledger:
             self._use(event)
         return self.audit is None or self.audit.write(sandbox, event)
 
-    def _reached(self, event: FlowAllowed) -> Reached:
-        where = _where(event)
+    def _reached(self, where: UsedDestination) -> Reached:
         if where not in self.reached and len(self.reached) >= MOST_DESTINATIONS:
             return Reached()
         return self.reached.setdefault(where, Reached())
 
-    def _close(self, event: FlowClosed) -> None:
-        if (sums := self.reached.get(_where(event))) is not None:  # not if it was denied when it was connected already
-            sums.bytes_up += event.bytes_up
-            sums.bytes_down += event.bytes_down
+    def _close(self, where: UsedDestination, bytes_up: int, bytes_down: int) -> None:
+        if (sums := self.reached.get(where)) is not None:  # not if it was denied when it was connected already
+            sums.bytes_up += bytes_up
+            sums.bytes_down += bytes_down
+
+    def _fold(self, event: TrafficFolded) -> None:
+        """Add what a log elsewhere has summed up; one of ours is told of every event before it does."""
+        host = event.destination or ""
+        name, address = (None, host) if ":" in host or host.replace(".", "").isdigit() else (host, None)
+        where = UsedDestination(name, address, event.port, event.protocol)
+        if event.of == EVENTS[FlowAllowed]:
+            self._reached(where).flows += event.lines
+        elif event.of == EVENTS[FlowClosed]:
+            self._close(where, event.bytes_up, event.bytes_down)
 
     def _use(self, event: ServiceUsed) -> None:
         sums = self.used.setdefault(event.service, Used())

@@ -19,6 +19,9 @@ class NetworkAccess(NamedTuple):
     limits: "Limits | None" = None
     """What it may use of the gateway, if that is not what every sandbox may."""
 
+    starts_broker_at_once: bool = False
+    """Whether a broker is started now or never, since what it imports may be written to from inside later."""
+
     @property
     def has_broker(self) -> bool:
         """Whether a service of it is a broker."""

@@ -17,12 +17,8 @@ if TYPE_CHECKING:
     from belljar.gateway.upstream.brokerdoor import BrokerDoor
 
 
-def serve(loop: Loop, network: NetworkAccess, listeners: Listeners, *, modules_are_safe: bool = True) -> Gateway:
-    """Have a gateway answer at a sandbox's doors.
-
-    `modules_are_safe` tells whether what Python imports is out of the sandbox's reach. If it is not, a broker is
-    started now or never.
-    """
+def serve(loop: Loop, network: NetworkAccess, listeners: Listeners) -> Gateway:
+    """Have a gateway answer at a sandbox's doors."""
     allow_most_descriptors()  # the command has been forked, and keeps the limit that it was given
     observer = Observer("local", audit=network.ledger)
     broker = _broker(loop, observer) if network.has_broker else None
@@ -34,9 +30,8 @@ def serve(loop: Loop, network: NetworkAccess, listeners: Listeners, *, modules_a
     )
     if broker is not None:
         gateway.on_closed = broker.close
-        if not modules_are_safe:
-            broker.start()
-            broker.may_start = False
+        if network.starts_broker_at_once:
+            broker.start_now_or_never()
     if network.ledger.audit is not None:
         loop.spawn(keep_flushed(loop, network.ledger.audit))
     gateway.open(SandboxState("local", network.policy, observer, network.limits or Limits()), listeners)

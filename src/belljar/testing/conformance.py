@@ -28,7 +28,14 @@ from belljar.backends.interface import (
     State,
     Streams,
 )
+from belljar.gateway.attachment import Gateways
+from belljar.gateway.service import Acknowledgement
+from belljar.gateway.workers.supervisor import Workers
+from belljar.policy import Mode, Policy, resolve
 from belljar.sandbox.spec import Command, SandboxSpec
+
+NOTHING = resolve(Policy(Mode.BLOCK_ALL))
+"""May be reached."""
 
 PATIENCE = 60
 A_MOMENT = 0.2
@@ -289,6 +296,18 @@ class Conformance:
             finally:
                 again.close()
 
+    def test_all_that_is_asked_of_a_gateway_is_answered_wherever_it_serves(self, backend):
+        attachment = backend.create("jar", self.spec)
+        with Workers(1) as here:
+            gateways = Gateways(here)
+            gateways.open("jar", NOTHING, attachment)
+            assert gateways.is_in_force("jar")
+            assert gateways.change_policy("jar", NOTHING._replace(generation=2)) == Acknowledgement(2, flows_cut=0)
+            assert (gateways.flows("jar"), gateways.denials("jar")) == ([], [])
+            assert 'sandbox="jar"' in gateways.metrics()
+            gateways.close("jar")
+            assert not gateways.has("jar")
+
     def test_doors_can_be_had_again(self, backend, jar):
         backend.create("other", self.spec).close()
         backend.adopt("other").close()
@@ -367,6 +386,15 @@ class Sealed(Conformance):
     def test_orphans_are_reaped(self, backend, jar):
         shell(backend, jar, "for i in 1 2 3; do (sh -c 'exit 0' &) ; done")
         shell(backend, jar, "until ! grep -l '^State:.Z' /proc/[0-9]*/status; do :; done")
+
+    def test_a_gateway_decides_about_what_is_asked_for_inside(self, backend):
+        attachment = backend.create("jar", self.spec)
+        with Workers(1) as here:
+            gateways = Gateways(here)
+            gateways.open("jar", NOTHING, attachment)
+            run(backend, "jar", "sh", "-c", "getent hosts denied.test || nslookup denied.test")
+            assert {denial.destination for denial in gateways.denials("jar")} == {"denied.test"}
+            gateways.close("jar")
 
     def test_a_terminal(self, backend, jar):
         ours, theirs = os.openpty()

@@ -23,6 +23,7 @@ from belljar.backends.interface import (
     Streams,
     is_name,
 )
+from belljar.gateway.attachment import Attachment
 from belljar.gateway.listeners import Listeners
 from belljar.sandbox.spec import Command, SandboxSpec
 from belljar.testing.memoryprocess import (
@@ -51,7 +52,7 @@ class MemoryBackend:
         self._world = world
         self._lock = Lock()
 
-    def create(self, sandbox: str, spec: SandboxSpec) -> Listeners:
+    def create(self, sandbox: str, spec: SandboxSpec) -> Attachment:
         """See `Backend`."""
         with self._lock:
             if sandbox in self._world.sandboxes or not is_name(sandbox):
@@ -59,12 +60,15 @@ class MemoryBackend:
             made = self._world.sandboxes[sandbox] = MemorySandbox(spec)
         made.files.update({str(path): content for path, content in spec.files.items()})
         made.goes_on.set()
-        return _doors()
+        return self.attach(sandbox, _doors(made))
 
-    def adopt(self, sandbox: str) -> Listeners:
+    def adopt(self, sandbox: str) -> Attachment:
         """See `Backend`."""
-        self._alive(sandbox)
-        return _doors()
+        return self.attach(sandbox, _doors(self._alive(sandbox)))
+
+    def attach(self, sandbox: str, doors: Listeners) -> Attachment:  # noqa: ARG002 - for those that do it otherwise
+        """Say how a sandbox is attached to a gateway."""
+        return doors
 
     def start(self, sandbox: str, command: Command, streams: Streams) -> MemoryProcess:
         """See `Backend`."""
@@ -130,12 +134,14 @@ class MemoryBackend:
         return found
 
 
-def _doors() -> Listeners:
+def _doors(inside: MemorySandbox) -> Listeners:
     def both(kind: int) -> tuple[socket.socket, ...]:
         return tuple(_bound(family, kind) for family in (socket.AF_INET, socket.AF_INET6))
 
     stream, datagram = socket.SOCK_STREAM, socket.SOCK_DGRAM
-    return Listeners(both(stream), both(datagram), both(stream), both(stream), both(stream), (), ())
+    doors = Listeners(both(stream), both(datagram), both(stream), both(stream), both(stream), (), ())
+    inside.doors = {name: group[0].getsockname() for name, group in doors.groups().items() if group}
+    return doors
 
 
 def _bound(family: int, kind: int) -> socket.socket:

@@ -29,6 +29,8 @@ class MemorySandbox:
     """Not set while it is paused."""
 
     is_dead: bool = False
+    doors: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Where its doors are, by the name of their group: what a program inside would try, a test can try."""
 
 
 class _EndedError(Exception):

@@ -19,7 +19,7 @@ from belljar.gateway.audit.log import AuditLog, open_log
 from belljar.gateway.limits import Limits
 from belljar.gateway.settings import Settings
 from belljar.gateway.upstream.hostfiles import Server
-from belljar.linux.hostaddresses import own_addresses
+from belljar.linux.interfaces import own_addresses
 from belljar.linux.programs import run as run_program
 from belljar.linux.sharedmemory import can_be_bounded
 from belljar.policy import CompiledPolicy, compile_policy, policy_from

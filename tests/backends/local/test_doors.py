@@ -3,26 +3,20 @@
 import os
 import shutil
 import sys
-from pathlib import Path
 
 import pytest
 
-from belljar.backends.local.doors import can_change_our_modules
-from belljar.sandbox.spec import Bind
+from belljar.sandbox.files.ownplaces import has_modules_in
 from tests.backends.local.conftest import ROOT
-
-
-def bind(path: Path, *, writable: bool = True) -> Bind:
-    return Bind(path, path, writable=writable)
 
 
 def test_modules_can_be_changed_where_a_sandbox_can_write(tmp_path, monkeypatch):
     modules = tmp_path / "lib"
     monkeypatch.setattr(sys, "path", [*sys.path, str(modules)])
-    assert can_change_our_modules([bind(tmp_path)])
-    assert can_change_our_modules([bind(modules / "package")])
-    assert can_change_our_modules([bind(ROOT / "src")])
-    assert not can_change_our_modules([bind(tmp_path, writable=False), bind(tmp_path / "project")])
+    assert has_modules_in([tmp_path])
+    assert has_modules_in([modules / "package"])
+    assert has_modules_in([ROOT / "src"])
+    assert not has_modules_in([tmp_path / "project"])
 
 
 def test_a_command_that_changes_our_modules_has_nothing_of_them_run(cli):

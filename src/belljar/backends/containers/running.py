@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Thread
-from typing import Any, Final
+from typing import Final
 
 from belljar.backends.attending import Attendant, Outcome, ending_in_order
 from belljar.backends.containers import leftovers
@@ -19,9 +19,9 @@ from belljar.backends.containers.toolbox import default_cache, open_toolbox
 from belljar.backends.interface import LostError, SpecError, Streams
 from belljar.backends.jobcontrol import JoinedTerminal
 from belljar.errors import BelljarError
-from belljar.gateway.io.loop import Loop
+from belljar.gateway.listeners import Listeners
+from belljar.sandbox.attaching import served
 from belljar.sandbox.network import NetworkAccess
-from belljar.sandbox.serving import serve
 from belljar.sandbox.spec import Command, SandboxSpec
 
 _SANDBOX: Final = "run"
@@ -77,7 +77,7 @@ class Runner:
         with self._sweeping(), leftovers.begin(self._runs) as begun:
             backend = ContainerBackend(self._engine, begun.state, self._cache, begun.owner, begun.labels)
             launched = _Launched(backend, spec, program)
-            with ending_in_order(), _doors(launched, network) as loop:
+            with ending_in_order(), served(launched.create, network, launched.kill) as loop:
                 attendant = Attendant(loop, launched)
                 code = attendant.run(timeout)
                 return Outcome(code, launched.out_of_memory, attendant.timed_out)
@@ -110,7 +110,7 @@ class _Launched:
         self._is_halted = False
         self.out_of_memory = False
 
-    def create(self) -> Any:
+    def create(self) -> Listeners:
         return self._backend.create(_SANDBOX, self._spec)
 
     def go(self) -> JoinedTerminal | None:
@@ -209,17 +209,3 @@ class _Launched:
         if self._process is None:
             raise LostError("the command has not been started")
         return self._process
-
-
-@contextmanager
-def _doors(launched: _Launched, network: NetworkAccess | None) -> Iterator[Loop]:
-    """Make the container, and have a gateway answer at its doors; take it away when all is over."""
-    loop, gateway = Loop(), None
-    try:
-        listeners = launched.create()
-        gateway = serve(loop, network, listeners) if network is not None else None
-        yield loop
-    finally:
-        if gateway is not None:
-            gateway.close_all()
-        launched.kill()

@@ -30,11 +30,11 @@ class LazyGateway:
         self._loop, self._network, self._listeners = loop, network, listeners
         self._gateway: Gateway | None = None
 
-    def open(self, *, modules_are_safe: bool = True) -> None:
-        """Have the gateway answer. `modules_are_safe` tells whether the sandbox cannot write to what is imported."""
+    def open(self) -> None:
+        """Have the gateway answer."""
         from belljar.sandbox.serving import serve  # noqa: PLC0415 - see above
 
-        self._gateway = serve(self._loop, self._network, self._listeners, modules_are_safe=modules_are_safe)
+        self._gateway = serve(self._loop, self._network, self._listeners)
 
     def open_on_first_connection(self) -> None:
         """Have the gateway answer once it is needed."""
@@ -64,22 +64,12 @@ def answered(
         return
     doors = LazyGateway(loop, network, listeners)
     has_more_to_say = network.ledger.audit is not None or network.settings.proxy is not None  # that it cannot be done
-    modules_are_safe = not can_change_our_modules(binds)
-    if has_more_to_say or not modules_are_safe:
-        doors.open(modules_are_safe=modules_are_safe)
+    writable = [bind.source for bind in binds if bind.writable]
+    if ownplaces.has_modules_in(writable) or has_more_to_say:
+        doors.open()
     else:
         doors.open_on_first_connection()
     try:
         yield
     finally:
         doors.close()
-
-
-def can_change_our_modules(binds: Iterable[Bind]) -> bool:
-    """Tell whether something is imported from where a sandbox can write to."""
-    writable = [bind.source for bind in binds if bind.writable]
-    return any(
-        place.is_relative_to(source) or source.is_relative_to(place)
-        for place in ownplaces.modules()
-        for source in writable
-    )

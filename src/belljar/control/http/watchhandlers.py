@@ -29,7 +29,7 @@ async def denials(call: Call) -> Response:
 async def flows(call: Call) -> Response:
     """List what is open now."""
     sandbox = call.served_sandbox
-    found = await apart(lambda: call.services.workers.flows(sandbox.id))
+    found = await apart(lambda: call.services.context.gateway.flows(sandbox.id))
     return data_answer(
         {
             "flows": [
@@ -51,7 +51,7 @@ async def flows(call: Call) -> Response:
 async def usage(call: Call) -> Response:
     """List what was made of brokers."""
     sandbox = call.served_sandbox
-    found = await apart(lambda: call.services.workers.usage(sandbox.id))
+    found = await apart(lambda: call.services.context.gateway.usage(sandbox.id))
     return data_answer({"services": [each._asdict() for each in found]})
 
 
@@ -67,7 +67,7 @@ async def events(call: Call) -> Response:
 
 async def metrics(call: Call) -> Response:
     """Tell the numbers."""
-    text = await apart(call.services.workers.metrics)
+    text = await apart(call.services.context.gateway.metrics)
     return Response(text, headers={"content-type": METRICS})
 
 

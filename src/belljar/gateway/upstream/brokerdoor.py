@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 import belljar
 from belljar.gateway.audit.events import ServiceUsed
 from belljar.gateway.io.loop import Loop, Watch, log_bug
+from belljar.linux.descriptors import is_readable
 
 if TYPE_CHECKING:
     import subprocess
@@ -39,6 +40,7 @@ _OUR_MODULES: Final = str(Path(belljar.__file__).resolve().parents[1])
 _WAITING: Final = 4096
 """Connections that wait for a broker to be started."""
 
+_SECONDS_TO_START: Final = 10.0
 _YOUNG_SECONDS: Final = 2.0
 _LONGEST_LINE: Final = 1 << 16
 _READ_BYTES: Final = 1 << 16
@@ -62,7 +64,7 @@ class BrokerDoor:
         self._unread = bytearray()
         self._born = -_YOUNG_SECONDS
         self._is_failing = self._is_closed = False
-        self.may_start = True
+        self._may_start = True
         """Whether a broker may be started from now on; not if what it would import can have been written to."""
         self._wait()
 
@@ -70,6 +72,13 @@ class BrokerDoor:
         """Start the broker without waiting for a connection."""
         self._loop.unwatch(self._listener)
         self._start()
+
+    def start_now_or_never(self) -> None:
+        """Start the broker and wait until it has imported what it needs, for nobody may write to that later."""
+        self.start()
+        self._may_start = False
+        if self._said is not None:
+            is_readable(self._said.fileno(), _SECONDS_TO_START)
 
     def close(self) -> None:
         """End the broker, and have nobody connect any more."""
@@ -85,7 +94,7 @@ class BrokerDoor:
         self._loop.watch(self._listener).on_readable = self._on_connection
 
     def _on_connection(self) -> None:
-        if not self.may_start or (self._is_failing and self._loop.clock() - self._born < _YOUNG_SECONDS):
+        if not self._may_start or (self._is_failing and self._loop.clock() - self._born < _YOUNG_SECONDS):
             self._turn_away()
             return
         self._loop.unwatch(self._listener)
@@ -173,7 +182,7 @@ class BrokerDoor:
 
 def used_by(event: Mapping[str, Any]) -> ServiceUsed | None:
     """Return what an event of the broker's tells of a request; None if it is about something else."""
-    if event["event"] != "request":
+    if event.get("event") != "request":
         return None
     return ServiceUsed(*(event.get(name, _UNTOLD.get(name)) for name in ServiceUsed._fields))
 

@@ -252,6 +252,8 @@ class Workers:
 
     def _note(self, event: dict[str, Any]) -> None:
         """Take note of what the broker says of a sandbox: what it has used, and of a request."""
+        if "sandbox" not in event:
+            return
         sandbox, service, used = event["sandbox"], event["service"], used_by(event)
         usage = ServiceUsage(service, event["used"], event.get("budget", {}))
         self._usage.setdefault(sandbox, {})[service] = usage

@@ -16,8 +16,9 @@ what it leads to, with all that is in between. Nobody but those who are trusted 
 to the same file when it is used.
 """
 
+import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from os import stat_result
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -30,6 +31,8 @@ SYSTEM: Final = tuple(
 _ON_NIXOS: Final = Path("/run/current-system")
 _ROOT: Final = Path("/")
 _MOST_LINKS: Final = 40
+"""As many as the kernel follows."""
+
 _OTHERS_MAY_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -102,6 +105,27 @@ class Trust(NamedTuple):
         # In a sticky directory nobody can replace what is another's, and what is in it is looked at next.
         if open_to and not (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX):
             raise UntrustedError(path, f"others can write to {which}; chmod go-w {there}")
+
+
+def links_on(path: Path) -> Iterator[Path]:
+    """Yield every link on the way that an absolute path takes, also those behind others, each by where it really is.
+
+    Who can replace one decides where the path leads.
+    """
+    here, steps, links = _ROOT, list(path.parts[:0:-1]), 0
+    while steps:
+        there = here / steps.pop()
+        if there.name == "..":
+            here = here.parent
+        elif not os.path.islink(there):  # noqa: PTH114 - `Path.is_symlink` raises where we may not look
+            here = there
+        elif (links := links + 1) > _MOST_LINKS:
+            return
+        else:
+            yield there
+            target = there.readlink()
+            here = _ROOT if target.is_absolute() else here
+            steps += (part for part in reversed(target.parts) if part != "/")
 
 
 def _is_in(path: Path, directories: Iterable[Path]) -> bool:

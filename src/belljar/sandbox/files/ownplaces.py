@@ -16,8 +16,7 @@ from typing import Final
 
 import belljar
 from belljar.errors import BelljarError
-from belljar.linux.files.links import links_on
-from belljar.linux.files.trusted import SYSTEM
+from belljar.linux.files.trusted import SYSTEM, links_on
 
 _IMPORTED_FROM: Final = ("PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE")
 """Variables that say where Python imports from, into whatever program."""
@@ -61,6 +60,12 @@ def kept_in(directory: Path, environment: Mapping[str, str], allowed: Iterable[P
 def modules() -> set[Path]:
     """Return where the code is that this process runs and imports."""
     return {place.resolve() for place in _installation()}
+
+
+def has_modules_in(directories: Iterable[Path]) -> bool:
+    """Tell whether something that we import is in one of some directories, or has it in it."""
+    places, directories = modules(), list(directories)
+    return any(place.is_relative_to(where) or where.is_relative_to(place) for place in places for where in directories)
 
 
 def variables(environment: Mapping[str, str]) -> dict[str, str]:

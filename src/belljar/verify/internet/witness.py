@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from belljar.gateway.io.origin import original_destination, own_address
 from belljar.linux.namespaces import NetworkNamespace
 from belljar.linux.transparent import make_transparent
-from belljar.verify.internet.capture import Capture
+from belljar.testing.internet.capture import Capture
 from belljar.verify.internet.conversation import Conversation
 from belljar.verify.internet.world import DATAGRAMS_TO, STREAMS_TO, World
 from belljar.verify.internet.zone import Zone

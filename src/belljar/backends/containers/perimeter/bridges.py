@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
-from belljar.linux.hostaddresses import own_addresses
+from belljar.linux.interfaces import own_addresses
 
 _BRIDGE: Final = "dev.belljar.bridge"
 _SUBNET: Final = "dev.belljar.subnet"
