@@ -86,7 +86,7 @@ class Exchange:
 
     def abort(self) -> None:
         """Break off, so that the client sees that the answer is not whole."""
-        self._connection.abort()
+        self._connection.transport.abort()
 
     async def clean_up(self) -> bool:
         """Read what is left of the request; tell whether another one may follow."""
@@ -105,7 +105,7 @@ class Exchange:
     async def _send(self, event: h11.Event) -> None:
         data = self._machine.send(event)
         if data:
-            await self._connection.send(data)
+            await self._connection.reply(data)
 
 
 async def next_request(connection: Connection, machine: h11.Connection, limits: Limits) -> Exchange | None:

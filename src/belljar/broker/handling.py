@@ -46,7 +46,8 @@ class Broker:
         try:
             await self._serve(door, exchange, record)
         except Refused as refusal:
-            record.status, record.refused = refusal.status, refusal.code
+            if not exchange.has_answered:
+                record.status, record.refused = refusal.status, refusal.code
             await refuse(exchange, door.preamble.service, refusal)
         finally:
             record.end(self._budgets, self._events)

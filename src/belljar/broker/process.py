@@ -6,6 +6,7 @@ import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from belljar.broker import limits
 from belljar.broker.events import Lines, tell_of_ledger
@@ -13,6 +14,9 @@ from belljar.broker.handling import Broker
 from belljar.broker.ledger import Ledger
 from belljar.broker.serving import Serving
 from belljar.linux import coredumps
+
+_BACKLOG: Final = 4096
+"""How many connections may wait. The gateway does not: to it, a full queue is a broker that cannot be reached."""
 
 
 def run(listener: socket.socket, events: int, state: Path, environ: Mapping[str, str]) -> None:
@@ -45,7 +49,7 @@ async def _serve(listener: socket.socket, events: int, ledger: Ledger, environ: 
     tell_of_ledger(ledger, lines)
     broker = Broker(environ, ledger, lines)
     serving = Serving(broker, limits.for_this_process())
-    server = await loop.create_unix_server(serving.from_sandboxes, sock=listener)
+    server = await loop.create_unix_server(serving.from_sandboxes, sock=listener, backlog=_BACKLOG)
     try:
         await owner.gone.wait()
     finally:

@@ -99,7 +99,7 @@ async def _refuse_bytes(connection: Connection, door: Door, refusal: Refused) ->
     """Answer what is no request."""
     body = refusal.body(error_form(door.preamble.service, ""))
     head = f"HTTP/1.1 {refusal.status} Refused\r\ncontent-type: application/json\r\nconnection: close\r\n"
-    await connection.send(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+    await connection.reply(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
 
 
 def _is_ours(sock: socket.socket) -> bool:

@@ -17,6 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import httpcore2
 
+from belljar.broker.dialing import Dialer
 from belljar.broker.headers import Header
 from belljar.broker.proxies import ProxyVariableError, proxy_for
 from belljar.broker.refusals import Refused
@@ -89,7 +90,7 @@ class Upstreams:
                 max_connections=None,  # requests are bounded before
                 max_keepalive_connections=_MOST_IDLE,
                 keepalive_expiry=_IDLE_SECONDS,
-                socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
+                network_backend=Dialer(),
             )
         return self._pools[key]
 

@@ -51,7 +51,7 @@ async def relay(
     async def down() -> None:
         while data := await upstream.read(_CHUNK, _SILENCE):
             passed(0, len(data))
-            await client.send(data)
+            await client.reply(data)
 
     directions = [asyncio.ensure_future(up()), asyncio.ensure_future(down())]
     try:
