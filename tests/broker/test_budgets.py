@@ -198,9 +198,7 @@ def test_a_stream_that_is_cut_off_counts_what_was_seen(broker: Running, provider
     assert (event["input_tokens"], event["output_tokens"]) == (125, 61)
 
 
-def test_a_killed_broker_resets_no_budget(
-    provider: StandIn, environ: dict[str, str], tmp_path: Path
-):
+def test_a_killed_broker_resets_no_budget(provider: StandIn, environ: dict[str, str], tmp_path: Path):
     async def page(call: Call) -> None:
         await call.stream()
         await call.event({"type": "message_start", "message": {"usage": USAGE}})

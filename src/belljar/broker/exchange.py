@@ -18,7 +18,7 @@ _MOST_HEAD: Final = 64 << 10
 _MOST_LEFT_OVER: Final = 1 << 20
 """Bytes of a request's body that are read after it was answered, so that the client gets to read the answer."""
 
-_SECONDS_FOR_LEFT_OVER: Final = 5.0
+_SECONDS_FOR_LEFT_OVER: Final = 2.0
 
 
 class Exchange:
@@ -103,7 +103,11 @@ class Exchange:
         return True
 
     async def _send(self, event: h11.Event) -> None:
-        data = self._machine.send(event)
+        try:
+            data = self._machine.send(event)
+        except h11.LocalProtocolError:  # the provider's answer cannot be told in HTTP: it is longer than it says
+            self.abort()
+            raise ClientGoneError from None
         if data:
             await self._connection.reply(data)
 

@@ -47,6 +47,8 @@ def for_client(received: Iterable[Header]) -> list[Header]:
     """Return what of an answer's headers a sandbox gets to see."""
     pairs = [(name.lower(), value) for name, value in received]
     without = _hop_by_hop(pairs) | _NEVER_RETURNED
+    if first(pairs, b"transfer-encoding") is not None:
+        without |= {b"content-length"}  # which means nothing then
     return [(name, value) for name, value in pairs if name not in without]
 
 

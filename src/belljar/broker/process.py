@@ -3,10 +3,12 @@
 import asyncio
 import signal
 import socket
+import sys
+import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from belljar.broker import limits
 from belljar.broker.events import Lines, tell_of_ledger
@@ -40,8 +42,17 @@ class _Owner(asyncio.BaseProtocol):
         self.gone.set()
 
 
+def _tell_of_bug(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Say that something went wrong, and nothing of what it was about: that may be a secret."""
+    error = context.get("exception")
+    where = traceback.extract_tb(error.__traceback__)[-1:] if error is not None else []
+    place = f" at {where[0].filename}:{where[0].lineno}" if where else ""
+    sys.stderr.write(f"belljar: internal error of the broker: {type(error).__name__}{place}\n")
+
+
 async def _serve(listener: socket.socket, events: int, ledger: Ledger, environ: Mapping[str, str]) -> None:
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_tell_of_bug)
     channel, owner = await loop.connect_write_pipe(_Owner, open(events, "wb", buffering=0))  # noqa: SIM115
     loop.add_signal_handler(signal.SIGTERM, owner.gone.set)
     loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C is meant for the owner

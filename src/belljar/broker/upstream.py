@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import httpcore2
 
-from belljar.broker.dialing import Dialer
+from belljar.broker.dialing import Dialer, TlsError
 from belljar.broker.headers import Header
 from belljar.broker.proxies import ProxyVariableError, proxy_for
 from belljar.broker.refusals import Refused
@@ -118,8 +118,8 @@ def _explained(host: str, error: BaseException) -> tuple[str, str]:
         return "proxy", f"the proxy on the way to {host} refuses: {str(error)[:200]}"
     if (cause := _cause(error, ssl.SSLCertVerificationError)) is not None:
         return "tls", f"the certificate of {host} cannot be verified: {cause.verify_message}"
-    if _cause(error, ssl.SSLError) is not None:
-        return "tls", f"no TLS with {host}: the handshake failed"
+    if isinstance(error, TlsError):
+        return "tls", f"there is no TLS with {host}: the handshake failed"
     if isinstance(error, httpcore2.ConnectTimeout):
         return "unreachable", f"{host} did not answer within {_CONNECT_SECONDS:.0f} seconds"
     if isinstance(error, httpcore2.TimeoutException):
