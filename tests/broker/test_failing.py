@@ -33,7 +33,7 @@ class _Proxy(http.server.BaseHTTPRequestHandler):
     asked: list[tuple[str, str | None]]
     refuses = False
 
-    def do_CONNECT(self) -> None:  # noqa: N802 - the library's interface
+    def do_CONNECT(self) -> None:
         self.asked.append((self.path, self.headers.get("proxy-authorization")))
         if self.refuses:
             self.send_error(403, "Not for you")

@@ -3,9 +3,6 @@
 import asyncio
 import json
 import socket
-import threading
-
-import pytest
 
 from tests.broker.running import KEY, Running, answer_of, service
 from tests.broker.standin import Call, StandIn
