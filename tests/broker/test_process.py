@@ -1,8 +1,10 @@
 """The broker's process, and its owner."""
 
+import os
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -38,9 +40,7 @@ def test_a_line_has_a_bound():
 
 def test_the_gateway_loads_no_library_with_it():
     script = "import sys, belljar.broker.preamble; print({'asyncio', 'h11', 'httpcore2', 'ssl'} & set(sys.modules))"
-    assert (
-        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "set()\n"
-    )
+    assert subprocess.check_output([sys.executable, "-c", script]) == b"set()\n"
 
 
 def test_a_connection_without_the_line_is_closed(broker: Running, provider: StandIn):
@@ -48,18 +48,14 @@ def test_a_connection_without_the_line_is_closed(broker: Running, provider: Stan
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(20)
             connection.connect(str(broker.path))
-            try:
+            with suppress(BrokenPipeError):
                 connection.sendall(data)
-            except BrokenPipeError:
-                pass
             assert drain(connection) == b""
     assert broker.ask(service(provider.url), body="{}").status == 200
 
 
 def test_another_user_is_not_served(broker: Running, provider: StandIn):
     """Only root can become somebody else, so only then it can be tried."""
-    import os
-
     if os.geteuid() != 0:
         pytest.skip("takes root")
     line = preamble.write("s", service(provider.url), refuse_tools=False)

@@ -15,7 +15,15 @@ _HOP_BY_HOP: Final = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"}
 )
 _SPEAKS_OF_SECRETS: Final = (b"auth", b"api-key", b"apikey", b"cookie", b"token", b"secret", b"credential", b"password")
-_SPEAKS_FOR_OTHERS: Final = (b"forwarded", b"method-override", b"http-method", b"real-ip", b"client-ip", b"proxy-")
+_SPEAKS_FOR_OTHERS: Final = (
+    b"sec-websocket-",
+    b"forwarded",
+    b"method-override",
+    b"http-method",
+    b"real-ip",
+    b"client-ip",
+    b"proxy-",
+)
 _NEVER_SENT: Final = frozenset(
     {
         b"host",
