@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from belljar.broker.ledger import NAME, Ledger, Used
+from belljar.broker.spending.ledger import NAME, Ledger, Used
 from belljar.policy.services import Budget, SharedBudget
 from tests.broker.running import Running, answer_of, service
 from tests.broker.standin import Call, Page, StandIn
@@ -225,7 +225,7 @@ def test_a_killed_broker_resets_no_budget(provider: StandIn, environ: dict[str, 
 
 
 def test_a_long_ledger_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("belljar.broker.ledger._LINES_BETWEEN", 10)
+    monkeypatch.setattr("belljar.broker.spending.ledger._LINES_BETWEEN", 10)
     ledger = Ledger(tmp_path)
     for _ in range(100):
         ledger.add(("sandbox", "a", "b"), Used(requests=1, dollars=0.5))

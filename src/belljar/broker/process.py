@@ -13,8 +13,8 @@ from typing import Any, Final
 from belljar.broker import limits
 from belljar.broker.events import Lines, tell_of_ledger
 from belljar.broker.handling import Broker
-from belljar.broker.ledger import Ledger
 from belljar.broker.serving import Serving
+from belljar.broker.spending.ledger import Ledger
 from belljar.linux import coredumps
 
 _BACKLOG: Final = 4096

@@ -3,12 +3,12 @@
 import time
 from typing import Any, Final
 
-from belljar.broker.answers import Answer
-from belljar.broker.asking import path_of
-from belljar.broker.budgets import Budgets, Spending, own_key
+from belljar.broker.asking.requests import path_of
 from belljar.broker.events import Events, plain
-from belljar.broker.exchange import Exchange
+from belljar.broker.http.exchange import Exchange
 from belljar.broker.preamble import Preamble, limits
+from belljar.broker.spending.answers import Answer
+from belljar.broker.spending.budgets import Budgets, Spending, own_key
 
 _CLIENT_GONE: Final = 499
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Final
 
 from belljar.broker import preamble as preambles
-from belljar.broker.connection import Connection
 from belljar.broker.dialects import error_form
 from belljar.broker.doors import Door, inner_door
-from belljar.broker.exchange import new_machine, next_request
 from belljar.broker.handling import Broker, refuse
+from belljar.broker.http.connection import Connection
+from belljar.broker.http.exchange import new_machine, next_request
 from belljar.broker.limits import Limits
 from belljar.broker.refusals import Refused
 

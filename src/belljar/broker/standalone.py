@@ -12,10 +12,10 @@ from belljar.broker import limits
 from belljar.broker.doors import Door
 from belljar.broker.events import Events
 from belljar.broker.handling import Broker
-from belljar.broker.ledger import Ledger
 from belljar.broker.preamble import Preamble
 from belljar.broker.secrets import Secret
 from belljar.broker.serving import Serving
+from belljar.broker.spending.ledger import Ledger
 from belljar.errors import BelljarError
 from belljar.policy.services import Service
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 import httpcore2
 from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream
 
-from belljar.broker.bytestream import ByteStream, StalledError
-from belljar.broker.tls import TlsStream
+from belljar.broker.http.bytestream import ByteStream, StalledError
+from belljar.broker.upstream.tls import TlsStream
 
 _SECONDS_BETWEEN_ADDRESSES: Final = 0.25
 

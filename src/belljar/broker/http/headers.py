@@ -72,7 +72,7 @@ def first(headers: Iterable[Header], name: bytes) -> bytes | None:
 
 def _may_be_sent(name: bytes) -> bool:
     spelled = name.replace(b"_", b"-")  # which is what some servers take it for
-    parts = _SPEAKS_OF_SECRETS + _SPEAKS_FOR_OTHERS
+    parts = (*_SPEAKS_OF_SECRETS, *_SPEAKS_FOR_OTHERS, b"sec-websocket-")
     return spelled not in _NEVER_SENT | _HOP_BY_HOP and not any(part in spelled for part in parts)
 
 

@@ -9,8 +9,8 @@ from typing import Final
 
 import h11
 
-from belljar.broker.connection import ClientGoneError, Connection
-from belljar.broker.headers import Header, first
+from belljar.broker.http.connection import ClientGoneError, Connection
+from belljar.broker.http.headers import Header, first
 from belljar.broker.limits import Limits
 from belljar.broker.refusals import Refused
 

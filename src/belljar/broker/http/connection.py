@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from belljar.broker.bytestream import ByteStream, StalledError
+from belljar.broker.http.bytestream import ByteStream, StalledError
 
 
 class ClientGoneError(Exception):

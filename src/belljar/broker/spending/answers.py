@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from belljar.broker.jsonscanner import JsonScanner, Path
-from belljar.broker.usage import Usage, read_usage
+from belljar.broker.spending.jsonscanner import JsonScanner, Path
+from belljar.broker.spending.usage import Usage, read_usage
 
 _USAGE: Final = frozenset({(b"usage",), (b"usageMetadata",), (b"message", b"usage"), (b"response", b"usage")})
 _MODEL: Final = frozenset({(b"model",), (b"modelVersion",), (b"message", b"model"), (b"response", b"model")})

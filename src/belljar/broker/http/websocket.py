@@ -6,8 +6,8 @@ from typing import Final
 
 from httpcore2 import AsyncNetworkStream
 
-from belljar.broker.connection import Connection
-from belljar.broker.headers import Header, first
+from belljar.broker.http.connection import Connection
+from belljar.broker.http.headers import Header, first
 
 _CHUNK: Final = 64 << 10
 _SILENCE: Final = 3600.0

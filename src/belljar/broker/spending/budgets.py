@@ -7,12 +7,12 @@ exceed it, and so may those that are under way at the same time; `at_once` bound
 from collections import Counter
 from typing import Final
 
-from belljar.broker.ledger import Key, Ledger, Used
 from belljar.broker.preamble import Preamble
-from belljar.broker.prices import Price, Prices
 from belljar.broker.refusals import Refused
 from belljar.broker.secretsfile import UserFileError
-from belljar.broker.usage import Usage
+from belljar.broker.spending.ledger import Key, Ledger, Used
+from belljar.broker.spending.prices import Price, Prices
+from belljar.broker.spending.usage import Usage
 from belljar.policy.services import Budget
 
 _WORDS: Final = {

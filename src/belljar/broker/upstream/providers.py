@@ -17,10 +17,10 @@ from urllib.parse import SplitResult, urlsplit
 
 import httpcore2
 
-from belljar.broker.dialing import Dialer, TlsError
-from belljar.broker.headers import Header
-from belljar.broker.proxies import ProxyVariableError, proxy_for
+from belljar.broker.http.headers import Header
 from belljar.broker.refusals import Refused
+from belljar.broker.upstream.dialing import Dialer, TlsError
+from belljar.broker.upstream.proxies import ProxyVariableError, proxy_for
 
 _CONNECT_SECONDS: Final = 30.0
 _WRITE_SECONDS: Final = 120.0

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, TypeVar
 
-from belljar.broker.bytestream import ByteStream
+from belljar.broker.http.bytestream import ByteStream
 
 _MOST_READ: Final = 64 << 10
 Result = TypeVar("Result")
