@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from belljar.cli.listening import is_loopback, written
+from belljar.cli.server.listening import is_loopback, written
 from belljar.errors import BelljarError, extra
 from belljar.policy.services import PROVIDERS, Budget, Provider, Service, ServiceKind, default_paths
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from belljar.cli.listening import is_loopback, written
+from belljar.cli.server.listening import is_loopback, written
 from belljar.cli.server.state import state_option
 from belljar.errors import BelljarError, extra
 
