@@ -1,6 +1,7 @@
 """How much of a service may be used, and what is counted."""
 
 import json
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +223,18 @@ def test_a_killed_broker_resets_no_budget(provider: StandIn, environ: dict[str, 
         assert (first.state / NAME).read_bytes().count(b"\n") == 1
     finally:
         second.stop()
+
+
+def test_what_cannot_be_written_down_is_not_let_through(provider: StandIn, environ: dict[str, str], tmp_path: Path):
+    running = Running(tmp_path, environ)
+    try:
+        assert running.ask(service(provider.url), body="{}", sandbox="s").status == 200
+        before = len(provider.seen)
+        resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (1, 1))  # as a full disk
+        assert running.ask(service(provider.url), body="{}", sandbox="s").status == 503
+        assert len(provider.seen) == before
+    finally:
+        running.stop()
 
 
 def test_a_long_ledger_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -1,5 +1,6 @@
 """Streams that are many, slow, endless, or left."""
 
+import asyncio
 import os
 import resource
 import socket
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from belljar.broker.http.bytestream import ByteStream, StalledError
 from tests.broker.running import Running, drain, service
 from tests.broker.standin import Call, StandIn
 
@@ -105,7 +107,7 @@ def test_an_endless_answer_is_passed_on_in_bounded_memory(broker: Running, provi
     with broker.connect(service(provider.url)) as connection:
         connection.sendall(ASK)
         received = 0
-        while received < 100 << 20:
+        while received < 40 << 20:
             received += len(connection.recv(1 << 20))
     assert memory_of(broker) - before < 20 << 20
 
@@ -150,6 +152,29 @@ def test_a_large_body_that_need_not_be_judged_is_not_kept(broker: Running, provi
     provider.seen.clear()
     provider.raw.clear()
     assert memory_of(broker) - before < 20 << 20
+
+
+def test_who_takes_nothing_is_given_up():
+    async def sending() -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            stream = ByteStream()
+            await asyncio.get_running_loop().create_connection(lambda: stream, sock=ours)
+            with pytest.raises(StalledError):
+                await stream.send(b"x" * (8 << 20), 0.05)
+            with pytest.raises(StalledError):
+                await stream.send(b"x", 0.05)
+
+    asyncio.run(sending())
+
+
+def test_who_waits_to_be_told_to_go_on_is_told(broker: Running, provider: StandIn):
+    with broker.connect(service(provider.url)) as connection:
+        connection.sendall(POST + b"Content-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+        assert connection.recv(25).startswith(b"HTTP/1.1 100")
+        connection.sendall(b"{}")
+        assert connection.recv(12) == b"HTTP/1.1 200"
+    assert provider.seen[-1].header("expect") is None
 
 
 def test_who_says_nothing_is_not_waited_for_with_a_neighbour(broker: Running, provider: StandIn):

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from belljar.broker.secrets import Secret
 from belljar.broker.serving import Serving
 from belljar.broker.spending.ledger import Ledger
 from belljar.errors import BelljarError
+from belljar.linux import coredumps
 from belljar.policy.services import Service
 
 SANDBOX = "proxy"
@@ -53,6 +55,8 @@ class _Told(Events):
 
 def serve(standalone: Standalone, environ: Mapping[str, str]) -> None:
     """Serve until a signal ends it. Raises ListenError."""
+    with suppress(coredumps.CoreDumpsError):
+        coredumps.prevent()  # there are keys in memory
     ledger = Ledger(standalone.state)
     try:
         asyncio.run(_serve(standalone, ledger, environ))

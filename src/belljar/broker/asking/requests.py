@@ -14,6 +14,7 @@ from belljar.broker.http.headers import first, without_secrets
 from belljar.broker.preamble import Preamble
 from belljar.broker.refusals import Refused
 from belljar.broker.tools.judging import judge
+from belljar.broker.tools.reading import answers_alone
 from belljar.policy.services import PROVIDERS, Service, default_paths
 
 _LARGE: Final = 128 << 10
@@ -103,6 +104,7 @@ async def _judged(exchange: Exchange, asked: Asked, *, refuses: bool, counts: bo
     request = await _parsed(body)
     if refuses:
         judge(asked.dialect, request)
+        answers_alone(asked.model)
     model = request.get("model")
     asked = asked._replace(body=body, model=model if isinstance(model, str) and asked.model is None else asked.model)
     if counts and asked.dialect is Dialect.CHAT and (changed := ask_for_usage(body, request)) is not None:
