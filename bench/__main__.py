@@ -5,11 +5,13 @@ import io
 import os
 import platform
 import sys
+from collections.abc import Callable, Collection
 from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
+from bench.broker import bench_broker
 from bench.calls import bench_calls
 from bench.commands import bench_commands
 from bench.containers import bench_containers
@@ -25,7 +27,6 @@ from bench.timing import FULL, QUICK, Effort
 from bench.worstcases import bench_worst_cases
 from tests import privileges
 
-SECTIONS = ("decisions", "parsers", "commands", "gateway", "dns", "fairness", "run", "containers", "serve")
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 MARK = "<!-- What follows is written by `python -m bench --markdown`. -->\n"
 
@@ -47,12 +48,12 @@ class Tee(io.StringIO):
 def main() -> None:
     """Measure what is asked for."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Belljar, beside what compares to it.")
-    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"which ones (all): {', '.join(SECTIONS)}")
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"which ones (all): {', '.join(MEASURES)}")
     parser.add_argument("--full", action="store_true", help="more and longer rounds for gateway, dns and containers")
     parser.add_argument("--markdown", action="store_true", help=f"write the results to {PAGE.name} as well")
     arguments = parser.parse_args()
-    sections = arguments.sections or SECTIONS
-    if unknown := set(sections) - set(SECTIONS):
+    sections = arguments.sections or tuple(MEASURES)
+    if unknown := set(sections) - set(MEASURES):
         parser.error(f"there is no section {', '.join(sorted(unknown))}")
     if arguments.markdown and arguments.sections:
         parser.error("--markdown writes a whole page: leave the sections out")
@@ -65,31 +66,27 @@ def main() -> None:
         PAGE.write_text(f"{preface}{MARK}\n{results.getvalue()}")
 
 
-def run(sections: tuple[str, ...], effort: Effort) -> None:
+MEASURES: dict[str, tuple[Callable[[Effort], None], ...]] = {
+    "decisions": (lambda _: bench_decisions(), lambda _: bench_loading()),
+    "parsers": (lambda _: bench_parsers(), lambda _: bench_worst_cases()),
+    "commands": (lambda _: bench_commands(),),
+    "gateway": (bench_gateway, bench_calls),
+    "dns": (bench_dns,),
+    "fairness": (bench_fairness,),
+    "run": (lambda _: bench_running(),),
+    "containers": (bench_containers,),
+    "serve": (lambda _: bench_serving(), lambda _: bench_large_policies()),
+    "broker": (bench_broker,),
+}
+
+
+def run(sections: Collection[str], effort: Effort) -> None:
     """Measure, and print the tables."""
     print(f"{datetime.now(UTC):%Y-%m-%d}: {machine()}.")
-    if "decisions" in sections:
-        bench_decisions()
-        bench_loading()
-    if "parsers" in sections:
-        bench_parsers()
-        bench_worst_cases()
-    if "commands" in sections:
-        bench_commands()
-    if "gateway" in sections:
-        bench_gateway(effort)
-        bench_calls(effort)
-    if "dns" in sections:
-        bench_dns(effort)
-    if "fairness" in sections:
-        bench_fairness(effort)
-    if "run" in sections:
-        bench_running()
-    if "containers" in sections:
-        bench_containers(effort)
-    if "serve" in sections:
-        bench_serving()
-        bench_large_policies()
+    for section, measures in MEASURES.items():
+        if section in sections:
+            for measure in measures:
+                measure(effort)
 
 
 def machine() -> str:

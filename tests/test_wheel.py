@@ -17,6 +17,8 @@ from tests.stage import CHECKOUT
 
 _PATIENCE = 120
 
+PROXY = ["proxy", "--target", "https://api.anthropic.com"]
+
 
 class Environment:
     """A virtual environment that has Belljar's wheel, and the distributions that it depends on."""
@@ -61,7 +63,9 @@ def test_a_command_runs_in_a_sandbox(plain: Environment) -> None:
     assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
 
 
-@pytest.mark.parametrize(("words", "name"), [(["serve", "--port", "0"], "server"), (["ps"], "client")])
+@pytest.mark.parametrize(
+    ("words", "name"), [(["serve", "--port", "0"], "server"), (["ps"], "client"), (PROXY, "broker")]
+)
 def test_a_missing_extra_is_named_with_its_remedy(plain: Environment, words: list[str], name: str) -> None:
     done = plain.belljar(*words)
     assert done.returncode == 2

@@ -123,7 +123,7 @@ class StandIn:
             writer.transport.abort() if self._stopping else writer.close()
 
     async def _read(self, machine: h11.Connection, reader: asyncio.StreamReader) -> Seen | None:
-        request, body = None, b""
+        request, body = None, bytearray()
         while True:
             event = machine.next_event()
             if event is h11.NEED_DATA:
@@ -136,6 +136,6 @@ class StandIn:
                 body += event.data
             elif isinstance(event, h11.EndOfMessage) and request is not None:
                 headers = [(name.decode(), value.decode()) for name, value in request.headers]
-                return Seen(request.method.decode(), request.target.decode(), headers, body)
+                return Seen(request.method.decode(), request.target.decode(), headers, bytes(body))
             else:
                 return None

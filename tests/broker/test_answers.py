@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.broker.answers import Answer
-from belljar.broker.streamoptions import WithoutUsage
-from belljar.broker.usage import Usage
+from belljar.broker.asking.streamoptions import WithoutUsage
+from belljar.broker.spending.answers import Answer
+from belljar.broker.spending.usage import Usage
 
 DECOY = {"usage": {"input_tokens": 9999, "output_tokens": 9999}, "model": "decoy"}
 

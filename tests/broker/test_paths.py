@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.broker.paths import AmbiguousPathError, decoded, is_below, matches
+from belljar.broker.asking.paths import AmbiguousPathError, decoded, is_below, matches
 from tests.broker.running import Running, service
 from tests.broker.standin import StandIn
 

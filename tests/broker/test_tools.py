@@ -106,6 +106,9 @@ REFUSED: list[tuple[Dialect, dict[str, Any]]] = [
     (C, {"model": "openai/gpt-4o:online"}),
     (C, {"model": "perplexity/sonar-pro"}),
     (C, {"models": ["a", "b:online"]}),
+    (C, {"model": "@preset/mine"}),
+    (C, {"model": "openai/gpt-5@preset/mine"}),
+    (C, {"model": "A\n:ONLINE"}),
     (C, tools("web_search")),
     (C, tools("openrouter:web_search")),
     (C, user({"type": "image_url", "image_url": {"url": "https://leak.test/"}})),
@@ -202,7 +205,7 @@ JSON = st.recursive(
             max_size=4,
         )
     ),
-    max_leaves=20,
+    max_leaves=8,
 )
 
 
@@ -230,6 +233,15 @@ def test_the_provider_sees_nothing_of_what_is_refused(broker: Running, provider:
         body = json.dumps(request_data).replace(" ", "  ")
         assert broker.ask(service(provider.url, name), path=path, body=body, refuse_tools=True).status == 200
         assert provider.seen[-1].body.decode() == body  # as it was judged, byte by byte
+
+
+def test_a_model_that_the_path_names_is_judged_too(broker: Running, provider: StandIn):
+    before = len(provider.raw)
+    used = service(provider.url, "gemini")
+    for model, status in (("deep-research-pro", 403), ("gemini-3", 200)):
+        path = f"/v1beta/models/{model}:generateContent"
+        assert broker.ask(used, path=path, body={"contents": []}, refuse_tools=True).status == status
+        assert (len(provider.raw) > before) == (status == 200)
 
 
 def test_who_may_have_it_has_it(broker: Running, provider: StandIn):

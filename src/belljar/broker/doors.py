@@ -3,8 +3,8 @@
 import hmac
 from typing import Final, NamedTuple
 
-from belljar.broker.exchange import Exchange
-from belljar.broker.headers import first
+from belljar.broker.http.exchange import Exchange
+from belljar.broker.http.headers import first
 from belljar.broker.preamble import Preamble
 from belljar.broker.refusals import Refused
 from belljar.broker.secrets import Secret

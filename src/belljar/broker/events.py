@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from belljar.broker.ledger import Key, Ledger
+from belljar.broker.spending.ledger import Key, Ledger
 from belljar.errors import printable
 
 _MOST_TEXT: Final = 500

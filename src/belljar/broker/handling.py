@@ -7,23 +7,24 @@ from urllib.parse import urlsplit
 
 import httpcore2
 
-from belljar.broker import asking, websocket
-from belljar.broker.answers import Answer
-from belljar.broker.asking import Asked
-from belljar.broker.backoff import Backoff, key_of
-from belljar.broker.budgets import Budgets
+from belljar.broker.asking import requests as asking
+from belljar.broker.asking.requests import Asked
+from belljar.broker.asking.streamoptions import WithoutUsage
 from belljar.broker.dialects import error_form
 from belljar.broker.doors import Door
 from belljar.broker.events import Events
-from belljar.broker.exchange import Exchange
-from belljar.broker.headers import Header, first, for_client, for_upstream
-from belljar.broker.ledger import Ledger
-from belljar.broker.prices import Prices
+from belljar.broker.http import websocket
+from belljar.broker.http.exchange import Exchange
+from belljar.broker.http.headers import Header, first, for_client, for_upstream
 from belljar.broker.record import Record
 from belljar.broker.refusals import Refused
 from belljar.broker.secrets import Secret, SecretError, Secrets
-from belljar.broker.streamoptions import WithoutUsage
-from belljar.broker.upstream import FAILURES, Sent, Upstreams, failed
+from belljar.broker.spending.answers import Answer
+from belljar.broker.spending.budgets import Budgets
+from belljar.broker.spending.ledger import Ledger
+from belljar.broker.spending.prices import Prices
+from belljar.broker.upstream.backoff import Backoff, key_of
+from belljar.broker.upstream.providers import FAILURES, Sent, Upstreams, failed
 from belljar.policy.services import Service
 
 _SWITCHING: Final = 101
@@ -46,7 +47,8 @@ class Broker:
         try:
             await self._serve(door, exchange, record)
         except Refused as refusal:
-            record.status, record.refused = refusal.status, refusal.code
+            if not exchange.has_answered:
+                record.status, record.refused = refusal.status, refusal.code
             await refuse(exchange, door.preamble.service, refusal)
         finally:
             record.end(self._budgets, self._events)

@@ -3,16 +3,22 @@
 import asyncio
 import signal
 import socket
+import sys
+import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, Final
 
 from belljar.broker import limits
 from belljar.broker.events import Lines, tell_of_ledger
 from belljar.broker.handling import Broker
-from belljar.broker.ledger import Ledger
 from belljar.broker.serving import Serving
+from belljar.broker.spending.ledger import Ledger
 from belljar.linux import coredumps
+
+_BACKLOG: Final = 4096
+"""How many connections may wait. The gateway does not: to it, a full queue is a broker that cannot be reached."""
 
 
 def run(listener: socket.socket, events: int, state: Path, environ: Mapping[str, str]) -> None:
@@ -36,8 +42,17 @@ class _Owner(asyncio.BaseProtocol):
         self.gone.set()
 
 
+def _tell_of_bug(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Say that something went wrong, and nothing of what it was about: that may be a secret."""
+    error = context.get("exception")
+    where = traceback.extract_tb(error.__traceback__)[-1:] if error is not None else []
+    place = f" at {where[0].filename}:{where[0].lineno}" if where else ""
+    sys.stderr.write(f"belljar: internal error of the broker: {type(error).__name__}{place}\n")
+
+
 async def _serve(listener: socket.socket, events: int, ledger: Ledger, environ: Mapping[str, str]) -> None:
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_tell_of_bug)
     channel, owner = await loop.connect_write_pipe(_Owner, open(events, "wb", buffering=0))  # noqa: SIM115
     loop.add_signal_handler(signal.SIGTERM, owner.gone.set)
     loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C is meant for the owner
@@ -45,7 +60,7 @@ async def _serve(listener: socket.socket, events: int, ledger: Ledger, environ: 
     tell_of_ledger(ledger, lines)
     broker = Broker(environ, ledger, lines)
     serving = Serving(broker, limits.for_this_process())
-    server = await loop.create_unix_server(serving.from_sandboxes, sock=listener)
+    server = await loop.create_unix_server(serving.from_sandboxes, sock=listener, backlog=_BACKLOG)
     lines.tell({"event": "ready"})
     try:
         await owner.gone.wait()

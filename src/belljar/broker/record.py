@@ -1,14 +1,16 @@
 """What becomes of a request: what it used, counted while it is under way, and the event that tells of it at its end."""
 
 import time
+from contextlib import suppress
 from typing import Any, Final
 
-from belljar.broker.answers import Answer
-from belljar.broker.asking import path_of
-from belljar.broker.budgets import Budgets, Spending, own_key
+from belljar.broker.asking.requests import path_of
 from belljar.broker.events import Events, plain
-from belljar.broker.exchange import Exchange
+from belljar.broker.http.exchange import Exchange
 from belljar.broker.preamble import Preamble, limits
+from belljar.broker.refusals import Refused
+from belljar.broker.spending.answers import Answer
+from belljar.broker.spending.budgets import Budgets, Spending, own_key
 
 _CLIENT_GONE: Final = 499
 
@@ -53,9 +55,11 @@ class Record:
     def end(self, budgets: Budgets, events: Events) -> None:
         """Count what is left, and tell."""
         if self.spending is not None:
-            if self.answer is not None:
-                self.spending.tell(self.answer.usage)
-            self.spending.close()
+            with suppress(Refused):  # nobody is left who could be told that it cannot be written down
+                if self.answer is not None:
+                    self.spending.tell(self.answer.usage)
+            with suppress(Refused):
+                self.spending.close()
         events.tell(self._event(budgets))
 
     def _event(self, budgets: Budgets) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Final
 
 from belljar.broker import preamble as preambles
-from belljar.broker.connection import Connection
 from belljar.broker.dialects import error_form
 from belljar.broker.doors import Door, inner_door
-from belljar.broker.exchange import new_machine, next_request
 from belljar.broker.handling import Broker, refuse
+from belljar.broker.http.connection import Connection
+from belljar.broker.http.exchange import new_machine, next_request
 from belljar.broker.limits import Limits
 from belljar.broker.refusals import Refused
 
@@ -99,7 +99,7 @@ async def _refuse_bytes(connection: Connection, door: Door, refusal: Refused) ->
     """Answer what is no request."""
     body = refusal.body(error_form(door.preamble.service, ""))
     head = f"HTTP/1.1 {refusal.status} Refused\r\ncontent-type: application/json\r\nconnection: close\r\n"
-    await connection.send(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+    await connection.reply(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
 
 
 def _is_ours(sock: socket.socket) -> bool:

@@ -30,6 +30,7 @@ EXIT_INTERRUPTED = 130  # as shells report a program that Ctrl-C has ended; 1 wo
         "serve": Subcommand(
             "belljar.cli.server.serve", "serve", "Make sandboxes by API, and change their policies live."
         ),
+        "proxy": Subcommand("belljar.cli.proxy", "proxy", "Serve a model's API on a port, and add the key."),
         "ps": Subcommand("belljar.cli.server.ps", "ps", "List the sandboxes of a server."),
         "inspect": Subcommand("belljar.cli.server.inspect", "inspect", "Tell which layers hold a sandbox."),
         "exec": Subcommand("belljar.cli.server.exec", "execute", "Run a command in a sandbox of a server."),

@@ -8,16 +8,14 @@ from belljar.broker.tools.facts import (
     ANTHROPIC_SERVER_CALLS,
     ANTHROPIC_SOURCES,
     ANTHROPIC_TOOLS,
-    SEARCHING_MODELS,
 )
-from belljar.broker.tools.reading import items, kind_of, malformed, mapping, one_of, only, refuse, shown
+from belljar.broker.tools.reading import answers_alone, items, kind_of, malformed, mapping, one_of, only
 
 
 def judge(request: dict[str, Any]) -> None:
     """Refuse what asks the provider for more than an answer. Raises Refused."""
     only(request, ANTHROPIC_FIELDS, "the field")
-    if isinstance(model := request.get("model"), str) and SEARCHING_MODELS.fullmatch(model):
-        raise refuse(f"the model {shown(model)}, which searches by itself")
+    answers_alone(request.get("model"))
     for tool in items(request.get("tools"), "tools"):
         one_of(kind_of(tool, "custom"), ANTHROPIC_TOOLS, "a tool of the type")
     _content(request.get("system"), "system")

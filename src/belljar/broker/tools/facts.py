@@ -72,9 +72,9 @@ OPENAI_FETCHED: Final = frozenset({"file_url", "file_id"})
 """Fields of a part by which the provider looks for its content elsewhere."""
 
 SEARCHING_MODELS: Final = re.compile(
-    r".*(?:-search(?:-|$|:)|deep-research|:online(?:$|:)).*|(?:.*/)?(?:sonar|compound)(?:[-:].*)?"
+    r".*(?:-search(?:-|$|:)|deep-research|:online(?:$|:)|@preset/).*|(?:.*/)?(?:sonar|compound)(?:[-:].*)?", re.DOTALL
 )
-"""Models that go out by themselves."""
+"""Models that go out by themselves, or may: what a preset is, only the account knows."""
 
 GEMINI_FIELDS: Final = _names(
     """

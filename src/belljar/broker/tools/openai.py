@@ -11,15 +11,24 @@ from belljar.broker.tools.facts import (
     OPENAI_TOOLS_AROUND_TOOLS,
     RESPONSES_FIELDS,
     RESPONSES_ITEMS,
-    SEARCHING_MODELS,
 )
-from belljar.broker.tools.reading import embedded, items, kind_of, malformed, mapping, one_of, only, refuse, shown
+from belljar.broker.tools.reading import (
+    answers_alone,
+    embedded,
+    items,
+    kind_of,
+    malformed,
+    mapping,
+    one_of,
+    only,
+    refuse,
+)
 
 
 def judge_responses(request: dict[str, Any]) -> None:
     """Refuse what asks the provider for more than an answer. Raises Refused."""
     only(request, RESPONSES_FIELDS, "the field")
-    _model(request.get("model"))
+    answers_alone(request.get("model"))
     _tools(request.get("tools"))
     conversation = request.get("input")
     if conversation is None or isinstance(conversation, str):
@@ -31,21 +40,16 @@ def judge_responses(request: dict[str, Any]) -> None:
 def judge_chat(request: dict[str, Any]) -> None:
     """Refuse what asks the provider for more than an answer. Raises Refused."""
     only(request, CHAT_FIELDS, "the field")
-    _model(request.get("model"))
+    answers_alone(request.get("model"))
     models = request.get("models")
     if models is not None and not isinstance(models, list):
         raise malformed("models", "an array")
     for model in models or ():
-        _model(model)
+        answers_alone(model)
     for tool in items(request.get("tools"), "tools"):
         one_of(tool.get("type"), CHAT_TOOLS, "a tool of the type")
     for message in items(request.get("messages"), "messages"):
         _content(message.get("content"), "a message's content")
-
-
-def _model(model: Any) -> None:
-    if isinstance(model, str) and SEARCHING_MODELS.fullmatch(model.lower()):
-        raise refuse(f"the model {shown(model)}, which searches by itself")
 
 
 def _tools(tools: Any) -> None:

@@ -5,6 +5,7 @@ from re import Pattern
 from typing import Any
 
 from belljar.broker.refusals import Refused
+from belljar.broker.tools.facts import SEARCHING_MODELS
 
 _MOST_SHOWN = 80
 
@@ -68,6 +69,12 @@ def kind_of(value: dict[str, Any], usual: str | None = None) -> str | None:
     if kind is not None and not isinstance(kind, str):
         raise malformed("a type", "a string")
     return usual if kind is None else kind
+
+
+def answers_alone(model: Any) -> None:
+    """Refuse a model that is known to go out by itself."""
+    if isinstance(model, str) and SEARCHING_MODELS.fullmatch(model.lower()):
+        raise refuse(f"the model {shown(model)}, which searches by itself")
 
 
 def embedded(url: Any, what: str) -> None:

@@ -2,12 +2,12 @@
 
 import gc
 import os
-import socket
 import sys
 from pathlib import Path
 
 import click
 
+from belljar.cli.server.listening import is_loopback, written
 from belljar.cli.server.state import state_option
 from belljar.errors import BelljarError, extra
 
@@ -35,7 +35,7 @@ def serve(host: str, port: int, state: Path, expose: tuple[str, ...]) -> None:
 
     Sandboxes outlive the server: it adopts them when it is started again. Meanwhile they can reach nothing.
     """
-    if not expose and not _is_loopback(host):
+    if not expose and not is_loopback(host):
         raise BelljarError(
             f"{host} can be reached from other machines, and whoever has the token has this machine; "
             "if that is meant, name it with --expose, and put TLS in front of it"
@@ -57,7 +57,7 @@ def serve(host: str, port: int, state: Path, expose: tuple[str, ...]) -> None:
         click.echo(f"belljar: warning: {unused}", err=True)
 
     def tell(port: int) -> None:
-        address = f"http://{_written(host)}:{port}"
+        address = f"http://{written(host)}:{port}"
         click.echo(f"belljar: listening on {address} and {state / SOCKET}", err=True)
         if sys.stderr.isatty():  # a person reads it; a log would keep it
             click.echo(f"belljar: dashboard: {address}/#token={TokenFile(state).read()}", err=True)
@@ -79,15 +79,3 @@ def serve(host: str, port: int, state: Path, expose: tuple[str, ...]) -> None:
             until=signalled,
         )
     )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        found = socket.getaddrinfo(host, None)
-    except OSError as error:
-        raise BelljarError(f"--host: {host} has no address ({error}); name one of this machine's") from None
-    return all(str(address[0]).startswith("127.") or address[0] == "::1" for *_, address in found)
-
-
-def _written(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

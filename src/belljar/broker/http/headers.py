@@ -15,7 +15,15 @@ _HOP_BY_HOP: Final = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"}
 )
 _SPEAKS_OF_SECRETS: Final = (b"auth", b"api-key", b"apikey", b"cookie", b"token", b"secret", b"credential", b"password")
-_SPEAKS_FOR_OTHERS: Final = (b"forwarded", b"method-override", b"http-method", b"real-ip", b"client-ip", b"proxy-")
+_SPEAKS_FOR_OTHERS: Final = (
+    b"sec-websocket-",
+    b"forwarded",
+    b"method-override",
+    b"http-method",
+    b"real-ip",
+    b"client-ip",
+    b"proxy-",
+)
 _NEVER_SENT: Final = frozenset(
     {
         b"host",
@@ -47,6 +55,8 @@ def for_client(received: Iterable[Header]) -> list[Header]:
     """Return what of an answer's headers a sandbox gets to see."""
     pairs = [(name.lower(), value) for name, value in received]
     without = _hop_by_hop(pairs) | _NEVER_RETURNED
+    if first(pairs, b"transfer-encoding") is not None:
+        without |= {b"content-length"}  # which means nothing then
     return [(name, value) for name, value in pairs if name not in without]
 
 
@@ -62,7 +72,7 @@ def first(headers: Iterable[Header], name: bytes) -> bytes | None:
 
 def _may_be_sent(name: bytes) -> bool:
     spelled = name.replace(b"_", b"-")  # which is what some servers take it for
-    parts = _SPEAKS_OF_SECRETS + _SPEAKS_FOR_OTHERS
+    parts = (*_SPEAKS_OF_SECRETS, *_SPEAKS_FOR_OTHERS, b"sec-websocket-")
     return spelled not in _NEVER_SENT | _HOP_BY_HOP and not any(part in spelled for part in parts)
 
 

@@ -9,8 +9,8 @@ from typing import Final
 
 import h11
 
-from belljar.broker.connection import ClientGoneError, Connection
-from belljar.broker.headers import Header, first
+from belljar.broker.http.connection import ClientGoneError, Connection
+from belljar.broker.http.headers import Header, first
 from belljar.broker.limits import Limits
 from belljar.broker.refusals import Refused
 
@@ -18,7 +18,7 @@ _MOST_HEAD: Final = 64 << 10
 _MOST_LEFT_OVER: Final = 1 << 20
 """Bytes of a request's body that are read after it was answered, so that the client gets to read the answer."""
 
-_SECONDS_FOR_LEFT_OVER: Final = 5.0
+_SECONDS_FOR_LEFT_OVER: Final = 2.0
 
 
 class Exchange:
@@ -86,7 +86,7 @@ class Exchange:
 
     def abort(self) -> None:
         """Break off, so that the client sees that the answer is not whole."""
-        self._connection.abort()
+        self._connection.transport.abort()
 
     async def clean_up(self) -> bool:
         """Read what is left of the request; tell whether another one may follow."""
@@ -103,9 +103,13 @@ class Exchange:
         return True
 
     async def _send(self, event: h11.Event) -> None:
-        data = self._machine.send(event)
+        try:
+            data = self._machine.send(event)
+        except h11.LocalProtocolError:  # the provider's answer cannot be told in HTTP: it is longer than it says
+            self.abort()
+            raise ClientGoneError from None
         if data:
-            await self._connection.send(data)
+            await self._connection.reply(data)
 
 
 async def next_request(connection: Connection, machine: h11.Connection, limits: Limits) -> Exchange | None:

@@ -1,14 +1,13 @@
 """What an answer says of itself while it goes by: the tokens that it took, and the model that it came from."""
 
-import re
 from typing import Any, Final
 
-from belljar.broker.jsonscanner import JsonScanner, Path
-from belljar.broker.usage import Usage, read_usage
+from belljar.broker.spending.jsonscanner import JsonScanner, Path
+from belljar.broker.spending.usage import Usage, read_usage
 
 _USAGE: Final = frozenset({(b"usage",), (b"usageMetadata",), (b"message", b"usage"), (b"response", b"usage")})
 _MODEL: Final = frozenset({(b"model",), (b"modelVersion",), (b"message", b"model"), (b"response", b"model")})
-_LINE_END: Final = re.compile(rb"\r\n|\n|\r")
+_LINE_ENDS: Final = (b"\n", b"\r\n", b"\r")
 _FIELD: Final = b"data:"
 _TELLING: Final = (b"usage", b"model")
 
@@ -61,20 +60,20 @@ class _Events:
         self.count = 0
 
     def feed(self, data: bytes) -> None:
-        if self._after_return and data.startswith(b"\n"):
-            data = data[1:]
-            if not data:
-                self._after_return = False
-                return
+        if not data:
+            return
+        if self._after_return:
+            data = data.removeprefix(b"\n")
         self._after_return = data.endswith(b"\r")
-        *lines, rest = _LINE_END.split(data)
-        for line, following in zip(lines, [*lines[1:], None], strict=False):
-            if following == b"" and self._says_nothing(line):
+        lines = data.splitlines(keepends=True)
+        for line, following in zip(lines, [*lines[1:], b""], strict=False):
+            text = line.rstrip(b"\r\n")
+            if following in _LINE_ENDS and self._says_nothing(text):
                 self._has_data = True
             else:
-                self._read(line)
-            self._end_line()
-        self._read(rest)
+                self._read(text)
+            if len(text) < len(line):
+                self._end_line()
 
     def _says_nothing(self, line: bytes) -> bool:
         """Tell whether a line is the whole of an event that need not be taken apart. Most are."""

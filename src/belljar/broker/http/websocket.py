@@ -6,8 +6,8 @@ from typing import Final
 
 from httpcore2 import AsyncNetworkStream
 
-from belljar.broker.connection import Connection
-from belljar.broker.headers import Header, first
+from belljar.broker.http.connection import Connection
+from belljar.broker.http.headers import Header, first
 
 _CHUNK: Final = 64 << 10
 _SILENCE: Final = 3600.0
@@ -51,7 +51,7 @@ async def relay(
     async def down() -> None:
         while data := await upstream.read(_CHUNK, _SILENCE):
             passed(0, len(data))
-            await client.send(data)
+            await client.reply(data)
 
     directions = [asyncio.ensure_future(up()), asyncio.ensure_future(down())]
     try:

@@ -18,10 +18,8 @@ from typing import Any, Final
 
 Path = tuple[bytes, ...]
 
-_TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["{}\[\]:,]', re.DOTALL)
-"""A whole string, or the beginning of one that ends later, or what JSON is built of. It takes nothing back: linear."""
-
-_REST_OF_STRING: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_TOKEN: Final = re.compile(rb'["{}\[\]:,]')
+_REST_OF_STRING: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)  # takes nothing back: linear
 _QUOTE, _COLON, _OBJECT = b'":{'
 _OPENING, _CLOSING = frozenset(b"{["), frozenset(b"}]")
 _MOST_LEVELS: Final = 2
@@ -56,24 +54,31 @@ class JsonScanner:
             return
         self._start = 0
         position = self._end_of_string(data) if self._in_string else 0
-        for match in _TOKEN.finditer(data, position):
-            token = data[match.start()]
+        while match := _TOKEN.search(data, position):
+            at = match.start()
+            token = data[at]
+            position = at + 1
             if token == _QUOTE:
-                if match.end() - match.start() == 1:  # it ends in a later part, if at all
-                    self._in_string = True
-                    self._string.clear()
-                    self._keep_string(data, match.end())
-                    break
-                if self._depth <= _MOST_LEVELS:
-                    self._string[:] = data[match.start() + 1 : min(match.end() - 1, match.start() + _MOST_KEY)]
+                position = self._read_string(data, position)
             elif token in _OPENING:
                 self._opened(array=token != _OBJECT)
             elif token in _CLOSING:
-                self._closed(data, match.start())
+                self._closed(data, at)
             elif self._depth <= _MOST_LEVELS:
-                self._read_punctuation(data, match.start(), token)
+                self._read_punctuation(data, at, token)
         if self._captured is not None:
             self._keep(data, len(data))
+
+    def _read_string(self, data: bytes, start: int) -> int:
+        match = _REST_OF_STRING.match(data, start)
+        if match is None:  # it ends in a later part, if at all
+            self._in_string = True
+            self._string.clear()
+            self._keep_string(data, start)
+            return len(data)
+        if self._depth <= _MOST_LEVELS:
+            self._string[:] = data[start : min(match.end() - 1, start + _MOST_KEY)]
+        return match.end()
 
     def _end_of_string(self, data: bytes) -> int:
         """Return where a string ends that began in an earlier part."""

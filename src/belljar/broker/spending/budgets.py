@@ -7,12 +7,12 @@ exceed it, and so may those that are under way at the same time; `at_once` bound
 from collections import Counter
 from typing import Final
 
-from belljar.broker.ledger import Key, Ledger, Used
 from belljar.broker.preamble import Preamble
-from belljar.broker.prices import Price, Prices
 from belljar.broker.refusals import Refused
 from belljar.broker.secretsfile import UserFileError
-from belljar.broker.usage import Usage
+from belljar.broker.spending.ledger import Key, Ledger, Used
+from belljar.broker.spending.prices import Price, Prices
+from belljar.broker.spending.usage import Usage
 from belljar.policy.services import Budget
 
 _WORDS: Final = {
@@ -45,9 +45,7 @@ class Budgets:
         for key, budget in budgets:
             self._check(key, budget)
         price = self._price(model, required=any(budget.dollars is not None for _, budget in budgets))
-        keys = [key for key, _ in budgets]
-        self._under_way.update(keys)
-        return Spending(self._ledger, self._under_way, keys, price)
+        return Spending(self._ledger, self._under_way, [key for key, _ in budgets], price)
 
     def used(self, key: Key) -> Used:
         """Return how much has been used."""
@@ -98,6 +96,7 @@ class Spending:
         self._usage = Usage()
         self._bytes = 0
         self._add(Used(requests=1))
+        under_way.update(keys)
 
     @property
     def dollars(self) -> float | None:
@@ -128,16 +127,22 @@ class Spending:
 
     def close(self) -> None:
         """End the request."""
+        for key in self._keys:
+            self._under_way[key] -= 1
+            if not self._under_way[key]:
+                del self._under_way[key]
         self._write_bytes()
-        self._under_way.subtract(self._keys)
 
     def _write_bytes(self) -> None:
         self._add(Used(bytes=self._bytes))
         self._bytes = 0
 
     def _add(self, more: Used) -> None:
-        for key in self._keys:
-            self._ledger.add(key, more)
+        try:
+            for key in self._keys:
+                self._ledger.add(key, more)
+        except OSError as error:
+            raise Refused(503, "ledger", f"what is used cannot be written down here: {error.strerror}") from None
 
 
 def _budgets_of(preamble: Preamble) -> list[tuple[Key, Budget]]:

@@ -17,9 +17,10 @@ from urllib.parse import SplitResult, urlsplit
 
 import httpcore2
 
-from belljar.broker.headers import Header
-from belljar.broker.proxies import ProxyVariableError, proxy_for
+from belljar.broker.http.headers import Header
 from belljar.broker.refusals import Refused
+from belljar.broker.upstream.dialing import Dialer, TlsError
+from belljar.broker.upstream.proxies import ProxyVariableError, proxy_for
 
 _CONNECT_SECONDS: Final = 30.0
 _WRITE_SECONDS: Final = 120.0
@@ -89,7 +90,7 @@ class Upstreams:
                 max_connections=None,  # requests are bounded before
                 max_keepalive_connections=_MOST_IDLE,
                 keepalive_expiry=_IDLE_SECONDS,
-                socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
+                network_backend=Dialer(),
             )
         return self._pools[key]
 
@@ -117,8 +118,8 @@ def _explained(host: str, error: BaseException) -> tuple[str, str]:
         return "proxy", f"the proxy on the way to {host} refuses: {str(error)[:200]}"
     if (cause := _cause(error, ssl.SSLCertVerificationError)) is not None:
         return "tls", f"the certificate of {host} cannot be verified: {cause.verify_message}"
-    if _cause(error, ssl.SSLError) is not None:
-        return "tls", f"no TLS with {host}: the handshake failed"
+    if isinstance(error, TlsError):
+        return "tls", f"there is no TLS with {host}: the handshake failed"
     if isinstance(error, httpcore2.ConnectTimeout):
         return "unreachable", f"{host} did not answer within {_CONNECT_SECONDS:.0f} seconds"
     if isinstance(error, httpcore2.TimeoutException):

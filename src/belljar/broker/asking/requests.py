@@ -4,15 +4,17 @@ import asyncio
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from belljar.broker import strictjson, websocket
+from belljar.broker.asking import strictjson
+from belljar.broker.asking.paths import AmbiguousPathError, allowed, decoded, matching_rule
+from belljar.broker.asking.streamoptions import ask_for_usage
 from belljar.broker.dialects import Dialect, dialect_of, is_harmless, model_in
-from belljar.broker.exchange import Exchange
-from belljar.broker.headers import first, without_secrets
-from belljar.broker.paths import AmbiguousPathError, allowed, decoded, matching_rule
+from belljar.broker.http import websocket
+from belljar.broker.http.exchange import Exchange
+from belljar.broker.http.headers import first, without_secrets
 from belljar.broker.preamble import Preamble
 from belljar.broker.refusals import Refused
-from belljar.broker.streamoptions import ask_for_usage
 from belljar.broker.tools.judging import judge
+from belljar.broker.tools.reading import answers_alone
 from belljar.policy.services import PROVIDERS, Service, default_paths
 
 _LARGE: Final = 128 << 10
@@ -102,6 +104,7 @@ async def _judged(exchange: Exchange, asked: Asked, *, refuses: bool, counts: bo
     request = await _parsed(body)
     if refuses:
         judge(asked.dialect, request)
+        answers_alone(asked.model)
     model = request.get("model")
     asked = asked._replace(body=body, model=model if isinstance(model, str) and asked.model is None else asked.model)
     if counts and asked.dialect is Dialect.CHAT and (changed := ask_for_usage(body, request)) is not None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from belljar.broker.secretsfile import PRICES, UserFileError, place_of, read_mapping
-from belljar.broker.usage import Usage
+from belljar.broker.spending.usage import Usage
 
 _KEYS: Final = frozenset({"input", "output", "cache_read", "cache_write"})
 _MILLION: Final = 1_000_000

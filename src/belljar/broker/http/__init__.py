@@ -1,0 +1,1 @@
+"""HTTP with clients: bytes of which little is held, requests one after another, and the headers that go through."""

@@ -1,0 +1,267 @@
+"""How much of a service may be used, and what is counted."""
+
+import json
+import resource
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from belljar.broker.spending.ledger import NAME, Ledger, Used
+from belljar.policy.services import Budget, SharedBudget
+from tests.broker.running import Running, answer_of, service
+from tests.broker.standin import Call, Page, StandIn
+
+USAGE = {"input_tokens": 100, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 5, "output_tokens": 50}
+PRICES = """
+claude-priced: {input: 3, output: 15, cache_read: 0.3, cache_write: 3.75}
+"gpt-*": {input: 1, output: 2}
+"""
+
+
+@pytest.fixture(scope="module")
+def environ(environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    prices = tmp_path_factory.mktemp("prices") / "prices.yaml"
+    prices.write_text(PRICES)
+    return {**environ, "BELLJAR_PRICES": str(prices)}
+
+
+def answering(data: Any) -> Page:
+    async def page(call: Call) -> None:
+        await call.answer(json.dumps(data).encode())
+
+    return page
+
+
+def streaming(*events: Any) -> Page:
+    async def page(call: Call) -> None:
+        await call.stream()
+        for event in events:
+            await call.event(event)
+        await call.chunk(b"data: [DONE]\n\n")
+        await call.chunk(b"")
+
+    return page
+
+
+@pytest.fixture(autouse=True)
+def _pages(provider: StandIn):
+    provider.pages["/v1/messages"] = answering({"model": "claude-priced", "usage": USAGE})
+    yield
+    provider.pages.clear()
+
+
+def spent(broker: Running, sandbox: str) -> dict[str, Any]:
+    used: dict[str, Any] = broker.event(sandbox=sandbox)["used"]
+    return used
+
+
+@pytest.mark.parametrize(
+    ("budget", "asks"),
+    [
+        (Budget(requests=3), 3),
+        (Budget(input_tokens=200), 2),
+        (Budget(output_tokens=101), 3),
+        (Budget(bytes=1), 1),
+        (Budget(dollars=0.003), 3),
+    ],
+    ids=str,
+)
+def test_what_is_used_up_is_refused(broker: Running, provider: StandIn, budget: Budget, asks: int):
+    used, sandbox = service(provider.url, budget=budget), f"used-up-{asks}-{budget}"
+    for _ in range(asks):
+        assert broker.ask(used, body={"model": "claude-priced"}, sandbox=sandbox).status == 200
+    before = len(provider.seen)
+    answer = broker.ask(used, body={"model": "claude-priced"}, sandbox=sandbox)
+    assert answer.status == 429
+    assert answer.headers["x-should-retry"] == "false"
+    assert answer.json["error"]["type"] == "rate_limit_error"
+    assert "budget is used up" in answer.json["error"]["message"]
+    assert len(provider.seen) == before
+    assert broker.ask(used, body={"model": "claude-priced"}, sandbox=f"not-{sandbox}").status == 200
+
+
+def test_tokens_and_dollars_are_told(broker: Running, provider: StandIn):
+    used = service(provider.url, budget=Budget(dollars=1))
+    broker.ask(used, body={"model": "claude-priced"}, sandbox="told")
+    event = broker.event(sandbox="told")
+    dollars = (100 * 3 + 20 * 0.3 + 5 * 3.75 + 50 * 15) / 1e6
+    assert (event["input_tokens"], event["output_tokens"], event["model"]) == (125, 50, "claude-priced")
+    assert event["dollars"] == pytest.approx(dollars)
+    assert event["used"]["dollars"] == pytest.approx(dollars)
+    assert event["budget"] == {"dollars": 1}
+
+
+def test_without_a_price_there_is_no_budget_in_dollars(broker: Running, provider: StandIn, environ: dict[str, str]):
+    used, before = service(provider.url, budget=Budget(dollars=1)), len(provider.seen)
+    for body in ({"model": "unheard-of"}, {}):
+        answer = broker.ask(used, body=body)
+        assert answer.status == 403
+        assert environ["BELLJAR_PRICES"] in answer.json["error"]["message"]
+    assert "unheard-of" in broker.ask(used, body={"model": "unheard-of"}).json["error"]["message"]
+    assert len(provider.seen) == before
+    assert broker.ask(used, body={"model": "gpt-of-tomorrow"}).status == 200
+
+
+def test_a_group_uses_its_budget_together(broker: Running, provider: StandIn):
+    used = service(provider.url, shared=SharedBudget("team", Budget(requests=2)))
+    assert [broker.ask(used, body="{}", sandbox=each).status for each in ("t1", "t2", "t3")] == [200, 200, 429]
+    assert broker.ask(service(provider.url), body="{}", sandbox="t3").status == 200
+
+
+def test_requests_at_once_are_bounded(broker: Running, provider: StandIn):
+    async def page(call: Call) -> None:
+        await call.stream()
+        await call.chunk(b"data: {}\n\n")
+        await call.reader.read(1)
+
+    provider.pages["/v1/messages"] = page
+    used = service(provider.url, budget=Budget(at_once=1))
+    client = broker.client(used, "at-once")
+    client.request("POST", "/v1/messages", "{}")
+    response = client.getresponse()
+    assert response.read1(100)
+    refused = broker.ask(used, body="{}", sandbox="at-once")
+    assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+    response.close()
+    client.close()
+    broker.event(sandbox="at-once", status=200)
+    provider.pages["/v1/messages"] = answering({})
+    assert broker.ask(used, body="{}", sandbox="at-once").status == 200
+
+
+CHUNKS = (
+    {"model": "gpt-5", "choices": [{"delta": {"content": "a"}}]},
+    {"model": "gpt-5", "choices": [], "usage": {"prompt_tokens": 30, "completion_tokens": 7}},
+)
+
+
+def test_a_stream_of_chat_is_asked_for_its_usage(broker: Running, provider: StandIn):
+    provider.pages["/v1/chat/completions"] = streaming(*CHUNKS)
+    used = service(provider.url, "openai", budget=Budget(output_tokens=100))
+    body = '{"model": "gpt-5", "stream": true} '
+    answer = broker.ask(used, path="/v1/chat/completions", body=body, sandbox="chat")
+    assert json.loads(provider.seen[-1].body) == {
+        "model": "gpt-5",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    assert b"prompt_tokens" not in answer.body
+    assert answer.body.endswith(b"data: [DONE]\n\n")
+    assert spent(broker, "chat")["output_tokens"] == 7
+
+
+@pytest.mark.parametrize("options", [{"stream_options": {"include_usage": True}}, {"stream": False}])
+def test_who_asks_for_usage_has_it(broker: Running, provider: StandIn, options: dict[str, Any]):
+    provider.pages["/v1/chat/completions"] = streaming(*CHUNKS)
+    used = service(provider.url, "openai", budget=Budget(output_tokens=100))
+    body = {"stream": True, **options}
+    answer = broker.ask(used, path="/v1/chat/completions", body=body)
+    assert json.loads(provider.seen[-1].body) == body
+    assert b"prompt_tokens" in answer.body
+
+
+def test_who_forbids_usage_is_refused_where_there_is_a_budget(broker: Running, provider: StandIn):
+    used = service(provider.url, "openai", budget=Budget(output_tokens=100))
+    before = len(provider.seen)
+    body = {"stream": True, "stream_options": {"include_usage": False}}
+    assert broker.ask(used, path="/v1/chat/completions", body=body).status == 403
+    assert len(provider.seen) == before
+    assert broker.ask(service(provider.url, "openai"), path="/v1/chat/completions", body=body).status == 200
+
+
+def test_an_encoded_answer_cannot_be_counted(broker: Running, provider: StandIn):
+    async def page(call: Call) -> None:
+        await call.answer(b"\x1f\x8b", headers="content-encoding: gzip\r\n")
+
+    provider.pages["/v1/messages"] = page
+    answer = broker.ask(service(provider.url, budget=Budget(output_tokens=9)), body="{}")
+    assert answer.status == 502
+
+
+def test_a_stream_that_is_cut_off_counts_what_was_seen(broker: Running, provider: StandIn):
+    async def page(call: Call) -> None:
+        await call.stream()
+        await call.event({"type": "message_start", "message": {"usage": USAGE}})
+        for _ in range(60):
+            await call.event({"type": "content_block_delta"})
+        call.writer.transport.abort()
+
+    provider.pages["/v1/messages"] = page
+    client = broker.client(service(provider.url), "cut")
+    client.request("POST", "/v1/messages", "{}")
+    with pytest.raises(Exception, match=r"IncompleteRead|0 bytes"):
+        answer_of(client)
+    client.close()
+    event = broker.event(sandbox="cut")
+    assert (event["status"], event["refused"]) == (200, "cut.off")
+    assert (event["input_tokens"], event["output_tokens"]) == (125, 61)
+
+
+def test_a_killed_broker_resets_no_budget(provider: StandIn, environ: dict[str, str], tmp_path: Path):
+    async def page(call: Call) -> None:
+        await call.stream()
+        await call.event({"type": "message_start", "message": {"usage": USAGE}})
+        await call.reader.read(1)
+
+    used = service(provider.url, budget=Budget(requests=2))
+    first = Running(tmp_path, environ)
+    assert first.ask(used, body="{}", sandbox="s").status == 200
+    provider.pages["/v1/messages"] = page
+    client = first.client(used, "s")
+    client.request("POST", "/v1/messages", "{}")
+    assert client.getresponse().read1(100)
+    first.stop(kill=True)
+    client.close()
+    with (first.state / NAME).open("ab") as ledger:
+        ledger.write(b'{"key":["sandbox","s"')  # as a crash would leave it
+    second = Running(tmp_path, environ)
+    try:
+        told = second.event(event="used", sandbox="s", service="anthropic")["used"]
+        assert (told["requests"], told["input_tokens"], told["output_tokens"]) == (2, 250, 100)
+        assert second.ask(used, body="{}", sandbox="s").status == 429
+        assert (first.state / NAME).read_bytes().count(b"\n") == 1
+    finally:
+        second.stop()
+
+
+def test_what_cannot_be_written_down_is_not_let_through(provider: StandIn, environ: dict[str, str], tmp_path: Path):
+    running = Running(tmp_path, environ)
+    try:
+        assert running.ask(service(provider.url), body="{}", sandbox="s").status == 200
+        before = len(provider.seen)
+        resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (1, 1))  # as a full disk
+        assert running.ask(service(provider.url), body="{}", sandbox="s").status == 503
+        assert len(provider.seen) == before
+    finally:
+        running.stop()
+
+
+def test_a_long_ledger_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("belljar.broker.spending.ledger._LINES_BETWEEN", 10)
+    ledger = Ledger(tmp_path)
+    for _ in range(100):
+        ledger.add(("sandbox", "a", "b"), Used(requests=1, dollars=0.5))
+    assert len((tmp_path / NAME).read_text().splitlines()) <= 12
+    ledger.close()
+    again = Ledger(tmp_path)
+    assert again.used(("sandbox", "a", "b")) == Used(requests=100, dollars=50)
+    assert (tmp_path / NAME).stat().st_mode & 0o077 == 0
+    again.close()
+
+
+def test_a_busy_provider_is_left_alone_by_all(broker: Running, provider: StandIn):
+    async def page(call: Call) -> None:
+        await call.answer(b'{"error": "busy"}', 529, "retry-after: 30\r\n")
+
+    used = service(provider.url, header=(("x-api-key", "busy-key"),))
+    provider.pages["/v1/messages"] = page
+    first = broker.ask(used, body="{}", sandbox="b1")
+    assert (first.status, first.headers["retry-after"]) == (529, "30")
+    before = len(provider.seen)
+    second = broker.ask(used, body="{}", sandbox="b2")
+    assert second.status == 429
+    assert 0 < int(second.headers["retry-after"]) <= 31
+    assert len(provider.seen) == before
+    provider.pages["/v1/messages"] = answering({})
+    assert broker.ask(service(provider.url), body="{}", sandbox="b2").status == 200
