@@ -7,7 +7,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from belljar.broker import preamble
+from belljar.broker.starting import command
 from belljar.policy.services import PROVIDERS, Budget, Service, ServiceKind, SharedBudget
 
 KEY = "sk-the-real-key-0123456789"
@@ -73,11 +73,7 @@ class Running:
         self.events, theirs = socket.socketpair()
         with listener, theirs:
             self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    *("-m", "belljar.broker", "--state", str(self.state)),
-                    *("--listen", str(listener.fileno()), "--events", str(theirs.fileno())),
-                ],
+                command(listener.fileno(), theirs.fileno(), self.state),
                 pass_fds=(listener.fileno(), theirs.fileno()),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from belljar.broker.http.bytestream import ByteStream, StalledError
+from belljar.broker.http.room import Room
+from belljar.broker.refusals import Refused
 from tests.broker.running import Running, drain, service
 from tests.broker.standin import Call, StandIn
 
@@ -131,6 +133,37 @@ def test_a_body_that_is_too_large_is_refused_early(broker: Running, provider: St
     assert len(provider.raw) == seen
     assert memory_of(broker) - before < 120 << 20
     assert broker.ask(service(provider.url), body="{}", refuse_tools=True).status == 200
+
+
+def test_a_sandbox_has_a_part_of_the_room():
+    room = Room()
+    part = b"x" * (64 << 20)
+    with room.keep("greedy") as kept:
+        for _ in range(4):
+            kept.add(part)
+        with pytest.raises(Refused), room.keep("greedy") as another:
+            another.add(b"x")
+        with room.keep("neighbour") as theirs:
+            theirs.add(part)
+    with room.keep("greedy") as kept:
+        kept.add(part)
+
+
+@pytest.mark.long
+def test_what_was_sent_is_not_kept_while_the_answer_lasts(broker: Running, provider: StandIn):
+    provider.pages["/v1/messages"] = waiting
+    used, before = service(provider.url), memory_of(broker)
+    body = b'{"messages": [{"role": "user", "content": "' + b"m" * (30 << 20) + b'"}]}'
+    head = POST + b"Content-Length: %d\r\n\r\n" % len(body)
+    streams = [broker.connect(used, "large", refuse_tools=True) for _ in range(9)]  # more than there is room for
+    for stream in streams:
+        stream.sendall(head + body)
+        begun(stream)
+    assert memory_of(broker) - before < 200 << 20
+    for stream in streams:
+        stream.close()
+    provider.seen.clear()
+    provider.raw.clear()
 
 
 def test_a_body_that_is_too_large_is_told_of(broker: Running, provider: StandIn):

@@ -39,7 +39,8 @@ def test_a_line_has_a_bound():
 
 
 def test_the_gateway_loads_no_library_with_it():
-    script = "import sys, belljar.broker.preamble; print({'asyncio', 'h11', 'httpcore2', 'ssl'} & set(sys.modules))"
+    loaded = "{'asyncio', 'h11', 'httpcore2', 'ssl'} & set(sys.modules)"
+    script = f"import sys, belljar.broker.preamble, belljar.broker.starting; print({loaded})"
     assert subprocess.check_output([sys.executable, "-c", script]) == b"set()\n"
 
 
@@ -76,6 +77,25 @@ def test_another_user_is_not_served(broker: Running, provider: StandIn):
     assert len(provider.raw) == before
     own = subprocess.run([sys.executable, "-c", script, "own"], capture_output=True, text=True, check=False)
     assert "HTTP/1.1 200" in own.stdout
+
+
+def test_nothing_is_imported_from_where_it_is_started(
+    provider: StandIn, environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("h11", "json", "belljar"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    running = Running(tmp_path, {**environ, "PYTHONPATH": str(tmp_path)})
+    try:
+        assert running.ask(service(provider.url), body="{}").status == 200
+    finally:
+        running.stop()
+    assert not (tmp_path / "imported").exists()
+
+
+def test_it_can_be_started_by_hand():
+    done = subprocess.run([sys.executable, "-m", "belljar.broker"], capture_output=True, text=True, check=False)
+    assert (done.returncode, "--listen" in done.stderr) == (2, True)
 
 
 def test_it_ends_with_its_owner(provider: StandIn, environ: dict[str, str], tmp_path: Path):

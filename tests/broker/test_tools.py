@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from belljar.broker.dialects import Dialect
@@ -209,6 +209,7 @@ JSON = st.recursive(
 )
 
 
+@settings(max_examples=30)
 @given(
     st.sampled_from([A, C, R, G]), st.dictionaries(st.sampled_from(["tools", "messages", "input", "contents"]), JSON)
 )
@@ -263,6 +264,8 @@ def test_who_may_have_it_has_it(broker: Running, provider: StandIn):
         (b"not json", {}, 400),
         (b"", {"content-length": "1"}, 400),
         (b"[]", {}, 400),
+        (b'{"model": ["m"]}', {}, 400),
+        (b'{"model": "' + b"m" * 300 + b'"}', {}, 400),
         (b'{"messages": ' + b"[" * 101 + b"]" * 101 + b"}", {}, 400),
         (b"[" * 100_000, {}, 400),
         (b'{"max_tokens": ' + b"9" * 10_000 + b"}", {}, 400),

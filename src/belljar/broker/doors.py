@@ -28,6 +28,8 @@ class Door(NamedTuple):
         host = first(exchange.headers, b"host") or b""
         if self.hosts is not None and host.lower() not in self.hosts:
             raise Refused(403, "host", f"the Host of a request has to be {self.preamble.service.host}")
+        if self.hosts is None and self.token is None and first(exchange.headers, b"origin") is not None:
+            raise Refused(403, "origin", "a page in a browser asks, and without a token none is served")
         if self.token is not None and not _shows(exchange, self.token):
             raise Refused(401, "token", "send the token that `belljar proxy` was started with as your API key")
 

@@ -16,6 +16,7 @@ from belljar.broker.events import Events
 from belljar.broker.http import websocket
 from belljar.broker.http.exchange import Exchange
 from belljar.broker.http.headers import Header, first, for_client, for_upstream
+from belljar.broker.http.room import Kept, Room
 from belljar.broker.record import Record
 from belljar.broker.refusals import Refused
 from belljar.broker.secrets import Secret, SecretError, Secrets
@@ -39,13 +40,15 @@ class Broker:
         self._upstreams = Upstreams(environ)
         self._budgets = Budgets(ledger, Prices(environ))
         self._backoff = Backoff()
+        self._room = Room()
         self._events = events
 
     async def handle(self, door: Door, exchange: Exchange) -> None:
         """Serve a request, and tell of it. Raises ClientGoneError."""
         record = Record(door.preamble, exchange)
         try:
-            await self._serve(door, exchange, record)
+            with self._room.keep(door.preamble.sandbox) as kept:
+                await self._serve(door, exchange, record, kept)
         except Refused as refusal:
             if not exchange.has_answered:
                 record.status, record.refused = refusal.status, refusal.code
@@ -57,16 +60,16 @@ class Broker:
         """Close the connections to providers."""
         await self._upstreams.close()
 
-    async def _serve(self, door: Door, exchange: Exchange, record: Record) -> None:
+    async def _serve(self, door: Door, exchange: Exchange, record: Record, kept: Kept) -> None:
         door.check(exchange)
         service = door.preamble.service
-        asked = await asking.read(exchange, door.preamble)
+        asked = await asking.read(exchange, door.preamble, kept)
         record.model = asked.model
         headers = await self._headers_for(service)
         key = key_of(service.target, headers)
         self._backoff.check(key)
         record.spending = self._budgets.admit(door.preamble, asked.model)
-        response = await self._upstreams.send(service.target, _sent(exchange, asked, headers, record))
+        response = await self._upstreams.send(service.target, _sent(exchange, asked, headers, record, kept))
         try:
             self._learn(service, key, response)
             await _relay(exchange, asked, response, record, counts=asking.counts_tokens(service))
@@ -102,16 +105,16 @@ async def refuse(exchange: Exchange, service: Service, refusal: Refused) -> None
     await exchange.finish()
 
 
-def _sent(exchange: Exchange, asked: Asked, headers: list[tuple[str, Secret]], record: Record) -> Sent:
+def _sent(exchange: Exchange, asked: Asked, headers: list[tuple[str, Secret]], record: Record, kept: Kept) -> Sent:
     ours = [(name.encode(), value.reveal().encode()) for name, value in headers]
     sent = for_upstream(exchange.headers, ours)
     if asked.is_websocket:
         exchange.has_said_all()
         return Sent("GET", asked.target, sent + websocket.for_upstream(exchange.headers), None)
-    if asked.body is not None:
-        record.sent(asked.body)
-        length = (b"content-length", str(len(asked.body)).encode())
-        return Sent(exchange.method, asked.target, [*sent, length], asked.body)
+    if asked.is_judged:
+        record.passed(len(kept), 0)
+        length = (b"content-length", str(len(kept)).encode())
+        return Sent(exchange.method, asked.target, [*sent, length], kept.sent())
     if not exchange.has_body:
         exchange.has_said_all()
         return Sent(exchange.method, asked.target, sent, None)

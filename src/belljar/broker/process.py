@@ -1,6 +1,8 @@
 """The broker's process: it takes connections on a socket that its owner has made, and ends with its owner."""
 
+import argparse
 import asyncio
+import os
 import signal
 import socket
 import sys
@@ -19,6 +21,18 @@ from belljar.linux import coredumps
 
 _BACKLOG: Final = 4096
 """How many connections may wait. The gateway does not: to it, a full queue is a broker that cannot be reached."""
+
+
+def main() -> None:
+    """Serve with what the owner has handed over."""
+    parser = argparse.ArgumentParser(prog="python -m belljar.broker")
+    parser.add_argument("--listen", type=int, required=True, metavar="FD")
+    parser.add_argument("--events", type=int, required=True, metavar="FD")
+    parser.add_argument("--state", type=Path, required=True, metavar="DIR")
+    arguments = parser.parse_args()
+    for descriptor in (arguments.listen, arguments.events):
+        os.set_inheritable(descriptor, False)  # noqa: FBT003 - the standard library's interface
+    run(socket.socket(fileno=arguments.listen), arguments.events, arguments.state, os.environ)
 
 
 def run(listener: socket.socket, events: int, state: Path, environ: Mapping[str, str]) -> None:

@@ -11,6 +11,7 @@ from belljar.broker.dialects import Dialect, dialect_of, is_harmless, model_in
 from belljar.broker.http import websocket
 from belljar.broker.http.exchange import Exchange
 from belljar.broker.http.headers import first, without_secrets
+from belljar.broker.http.room import Kept
 from belljar.broker.preamble import Preamble
 from belljar.broker.refusals import Refused
 from belljar.broker.tools.judging import judge
@@ -21,6 +22,10 @@ _LARGE: Final = 128 << 10
 """Bytes of a body that takes long enough to be read that others would notice."""
 
 
+_MOST_NAME: Final = 256
+_one_at_a_time: Final = asyncio.Lock()
+
+
 class Asked(NamedTuple):
     """A request that may be sent."""
 
@@ -28,8 +33,8 @@ class Asked(NamedTuple):
     """The path, and the query without secrets."""
 
     dialect: Dialect
-    body: bytes | None = None
-    """All of it, if it had to be judged."""
+    is_judged: bool = False
+    """Whether its body was read, and is kept."""
 
     model: str | None = None
     is_websocket: bool = False
@@ -42,8 +47,8 @@ def path_of(exchange: Exchange) -> str:
     return exchange.target.partition("?")[0]
 
 
-async def read(exchange: Exchange, preamble: Preamble) -> Asked:
-    """Return what a request asks for. Raises Refused."""
+async def read(exchange: Exchange, preamble: Preamble, kept: Kept) -> Asked:
+    """Return what a request asks for; if its body has to be read for that, it is kept. Raises Refused."""
     service = preamble.service
     path, rule = _check_path(exchange, service)
     if exchange.method in {"GET", "HEAD"} and exchange.has_body:
@@ -59,7 +64,7 @@ async def read(exchange: Exchange, preamble: Preamble) -> Asked:
     if refuses and (is_websocket or (exchange.has_body and asked.dialect is Dialect.OTHER)):
         _check_named(service, rule, path)
     if exchange.has_body and asked.dialect is not Dialect.OTHER and (refuses or counts_tokens(service)):
-        return await _judged(exchange, asked, refuses=refuses, counts=counts_tokens(service))
+        return await _judged(exchange, asked, kept, refuses=refuses, counts=counts_tokens(service))
     return asked
 
 
@@ -96,30 +101,44 @@ def _check_named(service: Service, rule: str, path: str) -> None:
     )
 
 
-async def _judged(exchange: Exchange, asked: Asked, *, refuses: bool, counts: bool) -> Asked:
+async def _judged(exchange: Exchange, asked: Asked, kept: Kept, *, refuses: bool, counts: bool) -> Asked:
     if (coding := first(exchange.headers, b"content-encoding")) not in {None, b"identity"}:
         shown = (coding or b"").decode("latin-1")[:40]
         raise Refused(415, "encoding", f"the body is encoded ({shown!r}), and has to be read here; send it as it is")
-    body = await exchange.whole_body()
+    await exchange.whole_body(kept)
+    body = kept.whole()
     request = await _parsed(body)
+    asked = asked._replace(is_judged=True, model=asked.model or _model_of(request))
     if refuses:
         judge(asked.dialect, request)
         answers_alone(asked.model)
-    model = request.get("model")
-    asked = asked._replace(body=body, model=model if isinstance(model, str) and asked.model is None else asked.model)
     if counts and asked.dialect is Dialect.CHAT and (changed := ask_for_usage(body, request)) is not None:
-        return asked._replace(body=changed, hides_usage=True)
+        kept.replace(changed)
+        return asked._replace(hides_usage=True)
     return asked
+
+
+def _model_of(request: dict[str, Any]) -> str | None:
+    model = request.get("model")
+    if model is not None and not (isinstance(model, str) and len(model) <= _MOST_NAME):
+        raise Refused(400, "form", f"model is to be a name of at most {_MOST_NAME} characters")
+    return model
 
 
 async def _parsed(body: bytes) -> dict[str, Any]:
     try:
-        data = strictjson.read(body) if len(body) < _LARGE else await asyncio.to_thread(strictjson.read, body)
+        data = strictjson.read(body) if len(body) < _LARGE else await _parsed_aside(body)
     except strictjson.NotJsonError as error:
         raise Refused(400, "json", f"the body cannot be judged: {error}") from None
     if not isinstance(data, dict):
         raise Refused(400, "json", "the body is to be a JSON object")
     return data
+
+
+async def _parsed_aside(body: bytes) -> Any:
+    """Parse a large body while others are served; one at a time, since the data takes several times the room."""
+    async with _one_at_a_time:
+        return await asyncio.to_thread(strictjson.read, body)
 
 
 def counts_tokens(service: Service) -> bool:

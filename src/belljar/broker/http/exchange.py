@@ -11,6 +11,7 @@ import h11
 
 from belljar.broker.http.connection import ClientGoneError, Connection
 from belljar.broker.http.headers import Header, first
+from belljar.broker.http.room import Kept
 from belljar.broker.limits import Limits
 from belljar.broker.refusals import Refused
 
@@ -52,17 +53,15 @@ class Exchange:
         """Note that there is no body to come. Raises ClientGoneError if nobody is left to be answered."""
         self._connection.listens(only=True)
 
-    async def whole_body(self) -> bytes:
-        """Return all of the body. Raises Refused if it is too much."""
+    async def whole_body(self, kept: Kept) -> None:
+        """Have all of the body kept. Raises Refused if it is too much."""
         most = self._limits.body
         if int(first(self.headers, b"content-length") or 0) > most:
             raise _too_large(most)
-        parts = bytearray()
         async for part in self.body():
-            parts += part
-            if len(parts) > most:
+            kept.add(part)
+            if len(kept) > most:
                 raise _too_large(most)
-        return bytes(parts)
 
     async def answer(self, status: int, headers: list[Header] | list[tuple[str, str]], reason: bytes = b"") -> None:
         """Send the head of the answer."""

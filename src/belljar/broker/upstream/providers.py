@@ -40,7 +40,7 @@ class Sent(NamedTuple):
     """The path, and the query if there is one."""
 
     headers: list[Header]
-    body: bytes | AsyncIterator[bytes] | None
+    body: AsyncIterator[bytes] | None
 
 
 class Upstreams:
