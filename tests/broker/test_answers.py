@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from belljar.broker.asking.streamoptions import WithoutUsage
 from belljar.broker.spending.answers import Answer
-from belljar.broker.spending.usage import Usage
+from belljar.broker.spending.usage import TokenUsage
 
 DECOY = {"usage": {"input_tokens": 9999, "output_tokens": 9999}, "model": "decoy"}
 
@@ -72,11 +72,21 @@ GEMINI = [
     }
 ]
 EVENTS, JSON = b"text/event-stream; charset=utf-8", b"application/json"
-CACHED = Usage(input=30, output=7, cache_read=20)
+CACHED = TokenUsage(input=30, output=7, cache_read=20)
 CASES = {
-    "anthropic stream": (EVENTS, ANTHROPIC, Usage(115, 42, 100, 5), "claude"),
-    "anthropic stream, with returns": (EVENTS, ANTHROPIC.replace(b"\n", b"\r\n"), Usage(115, 42, 100, 5), "claude"),
-    "anthropic stream, with returns alone": (EVENTS, ANTHROPIC.replace(b"\n", b"\r"), Usage(115, 42, 100, 5), "claude"),
+    "anthropic stream": (EVENTS, ANTHROPIC, TokenUsage(115, 42, 100, 5), "claude"),
+    "anthropic stream, with returns": (
+        EVENTS,
+        ANTHROPIC.replace(b"\n", b"\r\n"),
+        TokenUsage(115, 42, 100, 5),
+        "claude",
+    ),
+    "anthropic stream, with returns alone": (
+        EVENTS,
+        ANTHROPIC.replace(b"\n", b"\r"),
+        TokenUsage(115, 42, 100, 5),
+        "claude",
+    ),
     "chat stream": (EVENTS, CHAT, CACHED, "gpt"),
     "responses stream": (EVENTS, RESPONSES, CACHED, "gpt"),
     "gemini stream": (EVENTS, sse(*GEMINI), CACHED, "gemini"),
@@ -84,19 +94,19 @@ CASES = {
     "anthropic": (
         JSON,
         json.dumps({"content": [DECOY], "model": "claude", "usage": {"input_tokens": 3, "output_tokens": 4}}).encode(),
-        Usage(3, 4),
+        TokenUsage(3, 4),
         "claude",
     ),
     "usage first": (
         JSON,
         json.dumps({"usage": {"prompt_tokens": 3, "completion_tokens": 4}, "choices": [DECOY]}).encode(),
-        Usage(3, 4),
+        TokenUsage(3, 4),
         None,
     ),
     "an escaped quote": (
         JSON,
         json.dumps({"text": '\\"', 'usage"': 1, "usage": {"input_tokens": 3, "output_tokens": 4}}).encode(),
-        Usage(3, 4),
+        TokenUsage(3, 4),
         None,
     ),
 }
@@ -147,14 +157,14 @@ def test_nothing_is_kept_of_what_goes_by(kind: bytes, text: bytes):
 def test_a_value_that_is_too_long_is_none():
     answer = Answer(JSON)
     answer.feed(b'{"usage": {"input_tokens": 1, "x": "' + b"x" * 100_000 + b'"}, "model": "m"}')
-    assert (answer.usage, answer.model) == (Usage(), "m")
+    assert (answer.usage, answer.model) == (TokenUsage(), "m")
 
 
 def test_a_stream_without_an_end_counts_what_was_seen():
     answer = Answer(EVENTS)
     answer.feed(sse(*[{"choices": [{"delta": {"content": "a"}}]}] * 5))
     answer.cut_off()
-    assert answer.usage == Usage(output=5)
+    assert answer.usage == TokenUsage(output=5)
 
 
 @given(st.lists(st.integers(0, len(CHAT)), max_size=8))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from belljar.broker.spending.ledger import NAME, Ledger, Used
+from belljar.broker.spending.ledger import NAME, Amounts, SpendingLedger
 from belljar.policy.services import Budget, SharedBudget
 from tests.broker.running import Running, answer_of, service
 from tests.broker.standin import Call, Page, StandIn
@@ -239,13 +239,13 @@ def test_what_cannot_be_written_down_is_not_let_through(provider: StandIn, envir
 
 def test_a_long_ledger_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("belljar.broker.spending.ledger._LINES_BETWEEN", 10)
-    ledger = Ledger(tmp_path)
+    ledger = SpendingLedger(tmp_path)
     for _ in range(100):
-        ledger.add(("sandbox", "a", "b"), Used(requests=1, dollars=0.5))
+        ledger.add(("sandbox", "a", "b"), Amounts(requests=1, dollars=0.5))
     assert len((tmp_path / NAME).read_text().splitlines()) <= 12
     ledger.close()
-    again = Ledger(tmp_path)
-    assert again.used(("sandbox", "a", "b")) == Used(requests=100, dollars=50)
+    again = SpendingLedger(tmp_path)
+    assert again.used(("sandbox", "a", "b")) == Amounts(requests=100, dollars=50)
     assert (tmp_path / NAME).stat().st_mode & 0o077 == 0
     again.close()
 

@@ -11,7 +11,7 @@ import pytest
 
 from belljar.broker.http.bytestream import ByteStream, StalledError
 from belljar.broker.http.room import Room
-from belljar.broker.refusals import Refused
+from belljar.broker.refusals import RefusedRequest
 from tests.broker.running import Running, drain, service
 from tests.broker.standin import Call, StandIn
 
@@ -141,7 +141,7 @@ def test_a_sandbox_has_a_part_of_the_room():
     with room.keep("greedy") as kept:
         for _ in range(4):
             kept.add(part)
-        with pytest.raises(Refused), room.keep("greedy") as another:
+        with pytest.raises(RefusedRequest), room.keep("greedy") as another:
             another.add(b"x")
         with room.keep("neighbour") as theirs:
             theirs.add(part)

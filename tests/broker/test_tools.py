@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from belljar.broker.dialects import Dialect
-from belljar.broker.refusals import Refused
+from belljar.broker.dialects import ApiDialect
+from belljar.broker.refusals import RefusedRequest
 from belljar.broker.tools.judging import judge
 from tests.broker.running import Running, service
 from tests.broker.standin import StandIn
 
-A, C, R, G = Dialect.ANTHROPIC, Dialect.CHAT, Dialect.RESPONSES, Dialect.GEMINI
+A, C, R, G = ApiDialect.ANTHROPIC, ApiDialect.CHAT, ApiDialect.RESPONSES, ApiDialect.GEMINI
 PNG = "data:image/png;base64,AAAA"
 
 
@@ -37,7 +37,7 @@ def image(**source: str) -> dict[str, Any]:
     return {"type": "image", "source": source}
 
 
-REFUSED: list[tuple[Dialect, dict[str, Any]]] = [
+REFUSED: list[tuple[ApiDialect, dict[str, Any]]] = [
     (A, tools("web_search_20250305")),
     (A, tools("web_search_20270101")),
     (A, tools("web_fetch_20250910")),
@@ -134,7 +134,7 @@ REFUSED: list[tuple[Dialect, dict[str, Any]]] = [
     (G, {"systemInstruction": {}, "system_instruction": {"parts": [{"fileData": {}}]}}),
 ]
 
-ALLOWED: list[tuple[Dialect, dict[str, Any]]] = [
+ALLOWED: list[tuple[ApiDialect, dict[str, Any]]] = [
     (A, tools("custom", "bash_20250124", "text_editor_20250728", "computer_20250124", "memory_20250818")),
     (A, {"tools": [{"name": "x", "input_schema": {"type": "web_search_20250305"}}]}),
     (A, {"tools": [{"type": None, "name": "x"}]}),
@@ -166,18 +166,18 @@ PATHS = {
 
 
 def _name(case: Any) -> str:
-    return case.value if isinstance(case, Dialect) else json.dumps(case)[:60]
+    return case.value if isinstance(case, ApiDialect) else json.dumps(case)[:60]
 
 
 @pytest.mark.parametrize(("dialect", "request_data"), REFUSED, ids=_name)
-def test_what_reaches_for_the_network_is_refused(dialect: Dialect, request_data: dict[str, Any]):
-    with pytest.raises(Refused) as refusal:
+def test_what_reaches_for_the_network_is_refused(dialect: ApiDialect, request_data: dict[str, Any]):
+    with pytest.raises(RefusedRequest) as refusal:
         judge(dialect, request_data)
     assert refusal.value.code == "server_tools"
 
 
 @pytest.mark.parametrize(("dialect", "request_data"), ALLOWED, ids=_name)
-def test_what_stays_between_client_and_model_is_not(dialect: Dialect, request_data: dict[str, Any]):
+def test_what_stays_between_client_and_model_is_not(dialect: ApiDialect, request_data: dict[str, Any]):
     judge(dialect, request_data)
 
 
@@ -213,10 +213,10 @@ JSON = st.recursive(
 @given(
     st.sampled_from([A, C, R, G]), st.dictionaries(st.sampled_from(["tools", "messages", "input", "contents"]), JSON)
 )
-def test_whatever_it_is_there_is_an_answer(dialect: Dialect, request_data: dict[str, Any]):
+def test_whatever_it_is_there_is_an_answer(dialect: ApiDialect, request_data: dict[str, Any]):
     try:
         judge(dialect, request_data)
-    except Refused as refusal:
+    except RefusedRequest as refusal:
         assert refusal.status in {400, 403}
 
 

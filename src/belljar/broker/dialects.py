@@ -7,7 +7,7 @@ from typing import Final
 from belljar.policy.services import Service
 
 
-class Dialect(Enum):
+class ApiDialect(Enum):
     """The forms in which requests, answers and errors are written."""
 
     ANTHROPIC = "anthropic"
@@ -19,25 +19,25 @@ class Dialect(Enum):
 
 
 _BY_PATH: Final = (
-    (re.compile(r".*/messages(?:/count_tokens)?"), Dialect.ANTHROPIC),
-    (re.compile(r".*/chat/completions"), Dialect.CHAT),
-    (re.compile(r".*/responses(?:/compact)?"), Dialect.RESPONSES),
-    (re.compile(r".*:(?:g|streamG)enerateContent|.*:(?:countTokens|embedContent)"), Dialect.GEMINI),
+    (re.compile(r".*/messages(?:/count_tokens)?"), ApiDialect.ANTHROPIC),
+    (re.compile(r".*/chat/completions"), ApiDialect.CHAT),
+    (re.compile(r".*/responses(?:/compact)?"), ApiDialect.RESPONSES),
+    (re.compile(r".*:(?:g|streamG)enerateContent|.*:(?:countTokens|embedContent)"), ApiDialect.GEMINI),
 )
-_BY_NAME: Final = {"anthropic": Dialect.ANTHROPIC, "gemini": Dialect.GEMINI}
+_BY_NAME: Final = {"anthropic": ApiDialect.ANTHROPIC, "gemini": ApiDialect.GEMINI}
 _HARMLESS: Final = re.compile(r".*/embeddings")
 _GEMINI_MODEL: Final = re.compile(r".*/models/([^/:]+):[A-Za-z]+")
 
 
-def dialect_of(path: str) -> Dialect:
+def dialect_of(path: str) -> ApiDialect:
     """Return the API that a decoded path belongs to."""
-    return next((dialect for form, dialect in _BY_PATH if form.fullmatch(path)), Dialect.OTHER)
+    return next((dialect for form, dialect in _BY_PATH if form.fullmatch(path)), ApiDialect.OTHER)
 
 
-def error_form(service: Service, path: str) -> Dialect:
+def error_form(service: Service, path: str) -> ApiDialect:
     """Return the form in which the client of a service expects an error, whatever it has asked for."""
     found = dialect_of(path)
-    return found if found is not Dialect.OTHER else _BY_NAME.get(service.name, Dialect.OTHER)
+    return found if found is not ApiDialect.OTHER else _BY_NAME.get(service.name, ApiDialect.OTHER)
 
 
 def is_harmless(path: str) -> bool:

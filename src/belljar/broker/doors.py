@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from belljar.broker.http.exchange import Exchange
 from belljar.broker.http.headers import first
 from belljar.broker.preamble import Preamble
-from belljar.broker.refusals import Refused
+from belljar.broker.refusals import RefusedRequest
 from belljar.broker.secrets import Secret
 
 _WHERE_KEYS_ARE: Final = (b"x-api-key", b"x-goog-api-key", b"api-key")
@@ -24,14 +24,14 @@ class Door(NamedTuple):
     """What clients have to show as their key."""
 
     def check(self, exchange: Exchange) -> None:
-        """Refuse who is not for this door. Raises Refused."""
+        """Refuse who is not for this door. Raises RefusedRequest."""
         host = first(exchange.headers, b"host") or b""
         if self.hosts is not None and host.lower() not in self.hosts:
-            raise Refused(403, "host", f"the Host of a request has to be {self.preamble.service.host}")
+            raise RefusedRequest(403, "host", f"the Host of a request has to be {self.preamble.service.host}")
         if self.hosts is None and self.token is None and first(exchange.headers, b"origin") is not None:
-            raise Refused(403, "origin", "a page in a browser asks, and without a token none is served")
+            raise RefusedRequest(403, "origin", "a page in a browser asks, and without a token none is served")
         if self.token is not None and not _shows(exchange, self.token):
-            raise Refused(401, "token", "send the token that `belljar proxy` was started with as your API key")
+            raise RefusedRequest(401, "token", "send the token that `belljar proxy` was started with as your API key")
 
 
 def inner_door(preamble: Preamble) -> Door:

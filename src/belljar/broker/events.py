@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from belljar.broker.spending.ledger import Key, Ledger
+from belljar.broker.spending.ledger import Key, SpendingLedger
 from belljar.errors import printable
 
 _MOST_TEXT: Final = 500
@@ -20,7 +20,7 @@ class Events(Protocol):
         """Hear of one."""
 
 
-class Lines:
+class EventLines:
     """Events as lines on a stream."""
 
     def __init__(self, transport: asyncio.WriteTransport) -> None:
@@ -37,7 +37,7 @@ def plain(text: str) -> str:
     return printable(text[:_MOST_TEXT])
 
 
-def tell_of_ledger(ledger: Ledger, events: Events) -> None:
+def tell_of_ledger(ledger: SpendingLedger, events: Events) -> None:
     """Tell what had been used before."""
     for key, used in ledger.everything():
         events.tell({"event": "used", **_owner(key), "used": used._asdict()})

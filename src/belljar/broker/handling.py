@@ -17,12 +17,12 @@ from belljar.broker.http import websocket
 from belljar.broker.http.exchange import Exchange
 from belljar.broker.http.headers import Header, first, for_client, for_upstream
 from belljar.broker.http.room import Kept, Room
-from belljar.broker.record import Record
-from belljar.broker.refusals import Refused
+from belljar.broker.record import RequestRecord
+from belljar.broker.refusals import RefusedRequest
 from belljar.broker.secrets import Secret, SecretError, Secrets
 from belljar.broker.spending.answers import Answer
 from belljar.broker.spending.budgets import Budgets
-from belljar.broker.spending.ledger import Ledger
+from belljar.broker.spending.ledger import SpendingLedger
 from belljar.broker.spending.prices import Prices
 from belljar.broker.upstream.backoff import Backoff, key_of
 from belljar.broker.upstream.providers import FAILURES, Sent, Upstreams, failed
@@ -35,7 +35,7 @@ _UNAUTHORIZED: Final = 401
 class Broker:
     """Serves requests, whoever asks."""
 
-    def __init__(self, environ: Mapping[str, str], ledger: Ledger, events: Events) -> None:
+    def __init__(self, environ: Mapping[str, str], ledger: SpendingLedger, events: Events) -> None:
         self._secrets = Secrets(environ)
         self._upstreams = Upstreams(environ)
         self._budgets = Budgets(ledger, Prices(environ))
@@ -45,11 +45,11 @@ class Broker:
 
     async def handle(self, door: Door, exchange: Exchange) -> None:
         """Serve a request, and tell of it. Raises ClientGoneError."""
-        record = Record(door.preamble, exchange)
+        record = RequestRecord(door.preamble, exchange)
         try:
             with self._room.keep(door.preamble.sandbox) as kept:
                 await self._serve(door, exchange, record, kept)
-        except Refused as refusal:
+        except RefusedRequest as refusal:
             if not exchange.has_answered:
                 record.status, record.refused = refusal.status, refusal.code
             await refuse(exchange, door.preamble.service, refusal)
@@ -60,7 +60,7 @@ class Broker:
         """Close the connections to providers."""
         await self._upstreams.close()
 
-    async def _serve(self, door: Door, exchange: Exchange, record: Record, kept: Kept) -> None:
+    async def _serve(self, door: Door, exchange: Exchange, record: RequestRecord, kept: Kept) -> None:
         door.check(exchange)
         service = door.preamble.service
         asked = await asking.read(exchange, door.preamble, kept)
@@ -84,7 +84,7 @@ class Broker:
                 return self._secrets.headers_of(service)
             return await asyncio.to_thread(self._secrets.headers_of, service)
         except SecretError as error:
-            raise Refused(502, "secret", str(error)) from None
+            raise RefusedRequest(502, "secret", str(error)) from None
 
     def _learn(self, service: Service, key: bytes, response: httpcore2.Response) -> None:
         retry_after = first([(name.lower(), value) for name, value in response.headers], b"retry-after")
@@ -93,7 +93,7 @@ class Broker:
             self._secrets.forget(service)
 
 
-async def refuse(exchange: Exchange, service: Service, refusal: Refused) -> None:
+async def refuse(exchange: Exchange, service: Service, refusal: RefusedRequest) -> None:
     """Answer a request ourselves; or break the answer off, if a part of it is on its way. Raises ClientGoneError."""
     if exchange.has_answered:
         exchange.abort()
@@ -105,7 +105,9 @@ async def refuse(exchange: Exchange, service: Service, refusal: Refused) -> None
     await exchange.finish()
 
 
-def _sent(exchange: Exchange, asked: Asked, headers: list[tuple[str, Secret]], record: Record, kept: Kept) -> Sent:
+def _sent(
+    exchange: Exchange, asked: Asked, headers: list[tuple[str, Secret]], record: RequestRecord, kept: Kept
+) -> Sent:
     ours = [(name.encode(), value.reveal().encode()) for name, value in headers]
     sent = for_upstream(exchange.headers, ours)
     if asked.is_websocket:
@@ -123,14 +125,14 @@ def _sent(exchange: Exchange, asked: Asked, headers: list[tuple[str, Secret]], r
     return Sent(exchange.method, asked.target, [*sent, framing], _counted(exchange, record))
 
 
-async def _counted(exchange: Exchange, record: Record) -> AsyncIterator[bytes]:
+async def _counted(exchange: Exchange, record: RequestRecord) -> AsyncIterator[bytes]:
     async for part in exchange.body():
         record.sent(part)
         yield part
 
 
 async def _relay(
-    exchange: Exchange, asked: Asked, response: httpcore2.Response, record: Record, *, counts: bool
+    exchange: Exchange, asked: Asked, response: httpcore2.Response, record: RequestRecord, *, counts: bool
 ) -> None:
     record.status, record.refused = response.status, None
     if response.status == _SWITCHING:
@@ -140,7 +142,9 @@ async def _relay(
         return
     headers = for_client(response.headers)
     if counts and first(headers, b"content-encoding") not in {None, b"identity"}:
-        raise Refused(502, "encoding", "the provider's answer is encoded, though that was not asked for: not counted")
+        raise RefusedRequest(
+            502, "encoding", "the provider's answer is encoded, though that was not asked for: not counted"
+        )
     answer = record.answer = Answer(first(headers, b"content-type") or b"")
     hiding = WithoutUsage() if asked.hides_usage and answer.is_stream else None
     await exchange.answer(response.status, headers, response.extensions.get("reason_phrase", b""))

@@ -7,7 +7,7 @@ _DESCRIPTORS_FOR_ITSELF: Final = 64
 _MOST_CONNECTIONS: Final = 4096
 
 
-class Limits(NamedTuple):
+class BrokerLimits(NamedTuple):
     """The bounds of one broker."""
 
     connections: int = _MOST_CONNECTIONS
@@ -26,10 +26,10 @@ class Limits(NamedTuple):
     """For a client to read anything of what it was sent."""
 
 
-def for_this_process() -> Limits:
+def for_this_process() -> BrokerLimits:
     """Return the bounds by how many files this process may open, which are made as many as may be."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if hard == resource.RLIM_INFINITY:
-        return Limits()
-    return Limits(connections=max(min((hard - _DESCRIPTORS_FOR_ITSELF) // 2, _MOST_CONNECTIONS), 1))
+        return BrokerLimits()
+    return BrokerLimits(connections=max(min((hard - _DESCRIPTORS_FOR_ITSELF) // 2, _MOST_CONNECTIONS), 1))

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from belljar.broker import limits
-from belljar.broker.events import Lines, tell_of_ledger
+from belljar.broker.events import EventLines, tell_of_ledger
 from belljar.broker.handling import Broker
-from belljar.broker.serving import Serving
-from belljar.broker.spending.ledger import Ledger
+from belljar.broker.serving import BrokerServing
+from belljar.broker.spending.ledger import SpendingLedger
 from belljar.linux import coredumps
 
 _BACKLOG: Final = 4096
@@ -39,7 +39,7 @@ def run(listener: socket.socket, events: int, state: Path, environ: Mapping[str,
     """Serve until the owner is gone, or a signal ends it."""
     with suppress(coredumps.CoreDumpsError):
         coredumps.prevent()  # there are keys in memory
-    ledger = Ledger(state)
+    ledger = SpendingLedger(state)
     try:
         asyncio.run(_serve(listener, events, ledger, environ))
     finally:
@@ -64,16 +64,16 @@ def _tell_of_bug(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     sys.stderr.write(f"belljar: internal error of the broker: {type(error).__name__}{place}\n")
 
 
-async def _serve(listener: socket.socket, events: int, ledger: Ledger, environ: Mapping[str, str]) -> None:
+async def _serve(listener: socket.socket, events: int, ledger: SpendingLedger, environ: Mapping[str, str]) -> None:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_tell_of_bug)
     channel, owner = await loop.connect_write_pipe(_Owner, open(events, "wb", buffering=0))  # noqa: SIM115
     loop.add_signal_handler(signal.SIGTERM, owner.gone.set)
     loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C is meant for the owner
-    lines = Lines(channel)
+    lines = EventLines(channel)
     tell_of_ledger(ledger, lines)
     broker = Broker(environ, ledger, lines)
-    serving = Serving(broker, limits.for_this_process())
+    serving = BrokerServing(broker, limits.for_this_process())
     server = await loop.create_unix_server(serving.from_sandboxes, sock=listener, backlog=_BACKLOG)
     lines.tell({"event": "ready"})
     try:

@@ -8,14 +8,14 @@ from belljar.broker.asking.requests import path_of
 from belljar.broker.events import Events, plain
 from belljar.broker.http.exchange import Exchange
 from belljar.broker.preamble import Preamble, limits
-from belljar.broker.refusals import Refused
+from belljar.broker.refusals import RefusedRequest
 from belljar.broker.spending.answers import Answer
 from belljar.broker.spending.budgets import Budgets, Spending, own_key
 
 _CLIENT_GONE: Final = 499
 
 
-class Record:
+class RequestRecord:
     """One request, as it will be told of."""
 
     def __init__(self, preamble: Preamble, exchange: Exchange) -> None:
@@ -55,10 +55,10 @@ class Record:
     def end(self, budgets: Budgets, events: Events) -> None:
         """Count what is left, and tell."""
         if self.spending is not None:
-            with suppress(Refused):  # nobody is left who could be told that it cannot be written down
+            with suppress(RefusedRequest):  # nobody is left who could be told that it cannot be written down
                 if self.answer is not None:
                     self.spending.tell(self.answer.usage)
-            with suppress(Refused):
+            with suppress(RefusedRequest):
                 self.spending.close()
         events.tell(self._event(budgets))
 

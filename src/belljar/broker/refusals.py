@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from belljar.broker.dialects import Dialect
+from belljar.broker.dialects import ApiDialect
 
 _ANTHROPIC: Final = {
     400: "invalid_request_error",
@@ -25,7 +25,7 @@ _GEMINI: Final = {
 _WORTH_RETRYING: Final = frozenset({502, 503})
 
 
-class Refused(Exception):  # noqa: N818 - it is an answer, and nothing has gone wrong here
+class RefusedRequest(Exception):  # noqa: N818 - it is an answer, and nothing has gone wrong here
     """A request that the broker answers itself: with a status, a short code that stays the same, and words."""
 
     def __init__(self, status: int, code: str, message: str, *, retry_after: int | None = None) -> None:
@@ -41,16 +41,16 @@ class Refused(Exception):  # noqa: N818 - it is an answer, and nothing has gone 
             found.append(("x-should-retry", "false"))
         return found
 
-    def body(self, dialect: Dialect) -> bytes:
+    def body(self, dialect: ApiDialect) -> bytes:
         """Return the answer's body in a provider's form."""
         return json.dumps(_in_form(dialect, self.status, self.code, f"Belljar: {self.message}")).encode()
 
 
-def _in_form(dialect: Dialect, status: int, code: str, message: str) -> Mapping[str, Any]:
-    if dialect is Dialect.ANTHROPIC:
+def _in_form(dialect: ApiDialect, status: int, code: str, message: str) -> Mapping[str, Any]:
+    if dialect is ApiDialect.ANTHROPIC:
         kind = _ANTHROPIC.get(status, "api_error" if status >= 500 else "invalid_request_error")
         return {"type": "error", "error": {"type": kind, "message": message}}
-    if dialect is Dialect.GEMINI:
+    if dialect is ApiDialect.GEMINI:
         return {"error": {"code": status, "message": message, "status": _GEMINI.get(status, "INVALID_ARGUMENT")}}
     kind = _OPENAI.get(status, "invalid_request_error")
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}

@@ -13,17 +13,17 @@ from belljar.broker.doors import Door, inner_door
 from belljar.broker.handling import Broker, refuse
 from belljar.broker.http.connection import Connection
 from belljar.broker.http.exchange import new_machine, next_request
-from belljar.broker.limits import Limits
-from belljar.broker.refusals import Refused
+from belljar.broker.limits import BrokerLimits
+from belljar.broker.refusals import RefusedRequest
 
 _PREAMBLE_SECONDS: Final = 10.0
 _CREDENTIALS: Final = struct.Struct("3i")
 
 
-class Serving:
+class BrokerServing:
     """Serves connections; counts them in all, and for each sandbox."""
 
-    def __init__(self, broker: Broker, limits: Limits) -> None:
+    def __init__(self, broker: Broker, limits: BrokerLimits) -> None:
         self._broker = broker
         self._limits = limits
         self._count = 0
@@ -80,14 +80,14 @@ class Serving:
         while True:
             try:
                 exchange = await next_request(connection, machine, self._limits)
-            except Refused as refusal:
+            except RefusedRequest as refusal:
                 await _refuse_bytes(connection, door, refusal)
                 return
             if exchange is None:
                 return
             if full:
                 await refuse(
-                    exchange, door.preamble.service, Refused(503, "full", "too many connections; wait a little")
+                    exchange, door.preamble.service, RefusedRequest(503, "full", "too many connections; wait a little")
                 )
             else:
                 await self._broker.handle(door, exchange)
@@ -95,10 +95,10 @@ class Serving:
                 return
 
 
-async def _refuse_bytes(connection: Connection, door: Door, refusal: Refused) -> None:
+async def _refuse_bytes(connection: Connection, door: Door, refusal: RefusedRequest) -> None:
     """Answer what is no request."""
     body = refusal.body(error_form(door.preamble.service, ""))
-    head = f"HTTP/1.1 {refusal.status} Refused\r\ncontent-type: application/json\r\nconnection: close\r\n"
+    head = f"HTTP/1.1 {refusal.status} RefusedRequest\r\ncontent-type: application/json\r\nconnection: close\r\n"
     await connection.reply(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
 
 

@@ -15,8 +15,8 @@ from belljar.broker.events import Events
 from belljar.broker.handling import Broker
 from belljar.broker.preamble import Preamble
 from belljar.broker.secrets import Secret
-from belljar.broker.serving import Serving
-from belljar.broker.spending.ledger import Ledger
+from belljar.broker.serving import BrokerServing
+from belljar.broker.spending.ledger import SpendingLedger
 from belljar.errors import BelljarError
 from belljar.linux import coredumps
 from belljar.policy.services import Service
@@ -57,18 +57,18 @@ def serve(standalone: Standalone, environ: Mapping[str, str]) -> None:
     """Serve until a signal ends it. Raises ListenError."""
     with suppress(coredumps.CoreDumpsError):
         coredumps.prevent()  # there are keys in memory
-    ledger = Ledger(standalone.state)
+    ledger = SpendingLedger(standalone.state)
     try:
         asyncio.run(_serve(standalone, ledger, environ))
     finally:
         ledger.close()
 
 
-async def _serve(standalone: Standalone, ledger: Ledger, environ: Mapping[str, str]) -> None:
+async def _serve(standalone: Standalone, ledger: SpendingLedger, environ: Mapping[str, str]) -> None:
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     broker = Broker(environ, ledger, _Told(standalone.on_event))
     preamble = Preamble(SANDBOX, standalone.service, standalone.refuse_tools)
-    connections = Serving(broker, limits.for_this_process()).from_anyone(Door(preamble, token=standalone.token))
+    connections = BrokerServing(broker, limits.for_this_process()).from_anyone(Door(preamble, token=standalone.token))
     try:
         server = await loop.create_server(connections, standalone.host, standalone.port)
     except (OSError, socket.gaierror) as error:

@@ -55,7 +55,7 @@ class Denied:
 
 
 @dataclass(slots=True)
-class Used:
+class ServiceSums:
     """How much was made of a service that is a broker."""
 
     requests: int = 0
@@ -72,7 +72,7 @@ class Ledger:
     audit: AuditLog | None = None
     reached: dict[UsedDestination, Reached] = field(default_factory=dict)
     denied: dict[UsedDestination, Denied] = field(default_factory=dict)
-    used: dict[str, Used] = field(default_factory=dict)
+    used: dict[str, ServiceSums] = field(default_factory=dict)
     """By the name of the service."""
 
     def write(self, sandbox: str | None, event: Event) -> bool:
@@ -112,7 +112,7 @@ class Ledger:
             self._close(where, event.bytes_up, event.bytes_down)
 
     def _use(self, event: ServiceUsed) -> None:
-        sums = self.used.setdefault(event.service, Used())
+        sums = self.used.setdefault(event.service, ServiceSums())
         sums.requests += 1
         sums.refused += event.refused is not None
         sums.input_tokens += event.input_tokens

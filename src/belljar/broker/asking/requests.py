@@ -7,13 +7,13 @@ from urllib.parse import urlsplit
 from belljar.broker.asking import strictjson
 from belljar.broker.asking.paths import AmbiguousPathError, allowed, decoded, matching_rule
 from belljar.broker.asking.streamoptions import ask_for_usage
-from belljar.broker.dialects import Dialect, dialect_of, is_harmless, model_in
+from belljar.broker.dialects import ApiDialect, dialect_of, is_harmless, model_in
 from belljar.broker.http import websocket
 from belljar.broker.http.exchange import Exchange
 from belljar.broker.http.headers import first, without_secrets
 from belljar.broker.http.room import Kept
 from belljar.broker.preamble import Preamble
-from belljar.broker.refusals import Refused
+from belljar.broker.refusals import RefusedRequest
 from belljar.broker.tools.judging import judge
 from belljar.broker.tools.reading import answers_alone
 from belljar.policy.services import PROVIDERS, Service, default_paths
@@ -32,7 +32,7 @@ class Asked(NamedTuple):
     target: str
     """The path, and the query without secrets."""
 
-    dialect: Dialect
+    dialect: ApiDialect
     is_judged: bool = False
     """Whether its body was read, and is kept."""
 
@@ -48,22 +48,24 @@ def path_of(exchange: Exchange) -> str:
 
 
 async def read(exchange: Exchange, preamble: Preamble, kept: Kept) -> Asked:
-    """Return what a request asks for; if its body has to be read for that, it is kept. Raises Refused."""
+    """Return what a request asks for; if its body has to be read for that, it is kept. Raises RefusedRequest."""
     service = preamble.service
     path, rule = _check_path(exchange, service)
     if exchange.method in {"GET", "HEAD"} and exchange.has_body:
-        raise Refused(400, "http", f"a {exchange.method} has no body")
+        raise RefusedRequest(400, "http", f"a {exchange.method} has no body")
     query = without_secrets(exchange.target.partition("?")[2])
     asked = Asked(path_of(exchange) + (f"?{query}" if query else ""), dialect_of(path), model=model_in(path))
     refuses = preamble.refuse_tools and not service.server_tools
     is_websocket = exchange.method == "GET" and websocket.wanted(exchange.headers)
     if is_websocket:
         if counts_tokens(service):
-            raise Refused(403, "websocket", "there is a budget, and what goes through a WebSocket cannot be counted")
+            raise RefusedRequest(
+                403, "websocket", "there is a budget, and what goes through a WebSocket cannot be counted"
+            )
         asked = asked._replace(is_websocket=True)
-    if refuses and (is_websocket or (exchange.has_body and asked.dialect is Dialect.OTHER)):
+    if refuses and (is_websocket or (exchange.has_body and asked.dialect is ApiDialect.OTHER)):
         _check_named(service, rule, path)
-    if exchange.has_body and asked.dialect is not Dialect.OTHER and (refuses or counts_tokens(service)):
+    if exchange.has_body and asked.dialect is not ApiDialect.OTHER and (refuses or counts_tokens(service)):
         return await _judged(exchange, asked, kept, refuses=refuses, counts=counts_tokens(service))
     return asked
 
@@ -72,12 +74,12 @@ def _check_path(exchange: Exchange, service: Service) -> tuple[str, str]:
     try:
         path = decoded(path_of(exchange))
     except AmbiguousPathError as error:
-        raise Refused(403, "path", f"the path is refused, since {error}; retrying is no use") from None
+        raise RefusedRequest(403, "path", f"the path is refused, since {error}; retrying is no use") from None
     if "#" in exchange.target:
-        raise Refused(403, "path", "the query is refused, since it has a fragment; retrying is no use")
+        raise RefusedRequest(403, "path", "the query is refused, since it has a fragment; retrying is no use")
     rule = matching_rule(service, exchange.method, path)
     if rule is None:
-        raise Refused(
+        raise RefusedRequest(
             403,
             "path",
             f"{service.name} lets through {allowed(service.paths)}, and nothing else; retrying is no use",
@@ -92,7 +94,7 @@ def _check_named(service: Service, rule: str, path: str) -> None:
     is_own_rule = rule not in default_paths(service.name)
     if is_harmless(path) or (is_own_rule and not (is_known and "*" in rule)):
         return
-    raise Refused(
+    raise RefusedRequest(
         403,
         "server_tools",
         f"what {path} may ask of the provider is not known here, and in this sandbox it may not be asked to reach "
@@ -104,7 +106,9 @@ def _check_named(service: Service, rule: str, path: str) -> None:
 async def _judged(exchange: Exchange, asked: Asked, kept: Kept, *, refuses: bool, counts: bool) -> Asked:
     if (coding := first(exchange.headers, b"content-encoding")) not in {None, b"identity"}:
         shown = (coding or b"").decode("latin-1")[:40]
-        raise Refused(415, "encoding", f"the body is encoded ({shown!r}), and has to be read here; send it as it is")
+        raise RefusedRequest(
+            415, "encoding", f"the body is encoded ({shown!r}), and has to be read here; send it as it is"
+        )
     await exchange.whole_body(kept)
     body = kept.whole()
     request = await _parsed(body)
@@ -112,7 +116,7 @@ async def _judged(exchange: Exchange, asked: Asked, kept: Kept, *, refuses: bool
     if refuses:
         judge(asked.dialect, request)
         answers_alone(asked.model)
-    if counts and asked.dialect is Dialect.CHAT and (changed := ask_for_usage(body, request)) is not None:
+    if counts and asked.dialect is ApiDialect.CHAT and (changed := ask_for_usage(body, request)) is not None:
         kept.replace(changed)
         return asked._replace(hides_usage=True)
     return asked
@@ -121,7 +125,7 @@ async def _judged(exchange: Exchange, asked: Asked, kept: Kept, *, refuses: bool
 def _model_of(request: dict[str, Any]) -> str | None:
     model = request.get("model")
     if model is not None and not (isinstance(model, str) and len(model) <= _MOST_NAME):
-        raise Refused(400, "form", f"model is to be a name of at most {_MOST_NAME} characters")
+        raise RefusedRequest(400, "form", f"model is to be a name of at most {_MOST_NAME} characters")
     return model
 
 
@@ -129,9 +133,9 @@ async def _parsed(body: bytes) -> dict[str, Any]:
     try:
         data = strictjson.read(body) if len(body) < _LARGE else await _parsed_aside(body)
     except strictjson.NotJsonError as error:
-        raise Refused(400, "json", f"the body cannot be judged: {error}") from None
+        raise RefusedRequest(400, "json", f"the body cannot be judged: {error}") from None
     if not isinstance(data, dict):
-        raise Refused(400, "json", "the body is to be a JSON object")
+        raise RefusedRequest(400, "json", "the body is to be a JSON object")
     return data
 
 

@@ -8,7 +8,7 @@ import json
 import re
 from typing import Any, Final
 
-from belljar.broker.refusals import Refused
+from belljar.broker.refusals import RefusedRequest
 
 _OPTION: Final = b'"stream_options":{"include_usage":true}}'
 _MOST_EVENT: Final = 1 << 20
@@ -16,14 +16,14 @@ _END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 
 def ask_for_usage(body: bytes, request: dict[str, Any]) -> bytes | None:
-    """Return a request that asks for it, or None if it does already or there is no need. Raises Refused."""
+    """Return a request that asks for it, or None if it does already or there is no need. Raises RefusedRequest."""
     if request.get("stream") is not True:
         return None
     options = request.get("stream_options")
     if isinstance(options, dict) and options.get("include_usage") is True:
         return None
     if options is not None:
-        raise Refused(
+        raise RefusedRequest(
             403,
             "stream_options",
             "there is a budget, and stream_options says that nothing is to be told of tokens; leave stream_options "

@@ -12,8 +12,8 @@ import h11
 from belljar.broker.http.connection import ClientGoneError, Connection
 from belljar.broker.http.headers import Header, first
 from belljar.broker.http.room import Kept
-from belljar.broker.limits import Limits
-from belljar.broker.refusals import Refused
+from belljar.broker.limits import BrokerLimits
+from belljar.broker.refusals import RefusedRequest
 
 _MOST_HEAD: Final = 64 << 10
 _MOST_LEFT_OVER: Final = 1 << 20
@@ -25,7 +25,9 @@ _SECONDS_FOR_LEFT_OVER: Final = 2.0
 class Exchange:
     """A request, and the means to answer it."""
 
-    def __init__(self, connection: Connection, machine: h11.Connection, request: h11.Request, limits: Limits) -> None:
+    def __init__(
+        self, connection: Connection, machine: h11.Connection, request: h11.Request, limits: BrokerLimits
+    ) -> None:
         self._connection, self._machine, self._limits = connection, machine, limits
         self.method = request.method.decode()
         self.target = request.target.decode()
@@ -39,7 +41,7 @@ class Exchange:
         return first(self.headers, b"transfer-encoding") is not None or (length is not None and int(length) > 0)
 
     async def body(self) -> AsyncIterator[bytes]:
-        """Return the body as it comes. Raises ClientGoneError, and Refused for what is no HTTP."""
+        """Return the body as it comes. Raises ClientGoneError, and RefusedRequest for what is no HTTP."""
         if self._machine.they_are_waiting_for_100_continue:
             await self._send(h11.InformationalResponse(status_code=100, headers=[]))
         while True:
@@ -54,7 +56,7 @@ class Exchange:
         self._connection.listens(only=True)
 
     async def whole_body(self, kept: Kept) -> None:
-        """Have all of the body kept. Raises Refused if it is too much."""
+        """Have all of the body kept. Raises RefusedRequest if it is too much."""
         most = self._limits.body
         if int(first(self.headers, b"content-length") or 0) > most:
             raise _too_large(most)
@@ -91,7 +93,7 @@ class Exchange:
         """Read what is left of the request; tell whether another one may follow."""
         machine = self._machine
         left = _MOST_LEFT_OVER
-        with suppress(TimeoutError, Refused, ClientGoneError):
+        with suppress(TimeoutError, RefusedRequest, ClientGoneError):
             while machine.their_state is h11.SEND_BODY and left > 0:
                 event = await next_event(self._connection, machine, _SECONDS_FOR_LEFT_OVER)
                 left -= len(event.data) if isinstance(event, h11.Data) else 0
@@ -111,27 +113,29 @@ class Exchange:
             await self._connection.reply(data)
 
 
-async def next_request(connection: Connection, machine: h11.Connection, limits: Limits) -> Exchange | None:
-    """Wait for a request; None at the end. Raises Refused, ClientGoneError and TimeoutError."""
+async def next_request(connection: Connection, machine: h11.Connection, limits: BrokerLimits) -> Exchange | None:
+    """Wait for a request; None at the end. Raises RefusedRequest, ClientGoneError and TimeoutError."""
     event = await next_event(connection, machine, limits.idle_seconds)
     if not isinstance(event, h11.Request):
         return None
     exchange = Exchange(connection, machine, event, limits)
     names = [name for name, _ in event.headers]
     if b"content-length" in names and b"transfer-encoding" in names:
-        raise Refused(400, "http", "a request has a Content-Length or a Transfer-Encoding, and not both")
+        raise RefusedRequest(400, "http", "a request has a Content-Length or a Transfer-Encoding, and not both")
     return exchange
 
 
 async def next_event(connection: Connection, machine: h11.Connection, seconds: float) -> h11.Event:
-    """Wait for what comes next. Raises Refused for what is no HTTP, ClientGoneError and TimeoutError."""
+    """Wait for what comes next. Raises RefusedRequest for what is no HTTP, ClientGoneError and TimeoutError."""
     while True:
         try:
             event = machine.next_event()
         except h11.RemoteProtocolError as error:
             if not connection_has_ended(machine):
                 status = error.error_status_hint
-                raise Refused(status if status in {414, 431, 501} else 400, "http", "this is no proper HTTP") from None
+                raise RefusedRequest(
+                    status if status in {414, 431, 501} else 400, "http", "this is no proper HTTP"
+                ) from None
             raise ClientGoneError from None
         if event is h11.NEED_DATA:
             machine.receive_data(await connection.receive(seconds))
@@ -151,5 +155,5 @@ def connection_has_ended(machine: h11.Connection) -> bool:
     return bool(machine.trailing_data[1])
 
 
-def _too_large(most: int) -> Refused:
-    return Refused(413, "body", f"the request is larger than {most >> 20} MiB, which is all that is taken here")
+def _too_large(most: int) -> RefusedRequest:
+    return RefusedRequest(413, "body", f"the request is larger than {most >> 20} MiB, which is all that is taken here")

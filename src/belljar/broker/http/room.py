@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Final, Self
 
-from belljar.broker.refusals import Refused
+from belljar.broker.refusals import RefusedRequest
 
 _MOST_EACH: Final = 256 << 20
 _MOST: Final = 1 << 30
@@ -23,9 +23,9 @@ class Room:
         return Kept(self, sandbox)
 
     def take(self, sandbox: str, count: int) -> None:
-        """Have more kept. Raises Refused if there is no room."""
+        """Have more kept. Raises RefusedRequest if there is no room."""
         if self._in_all + count > _MOST or self._of_each[sandbox] + count > _MOST_EACH:
-            raise Refused(503, "room", "too many large requests are under way; wait until some have been sent")
+            raise RefusedRequest(503, "room", "too many large requests are under way; wait until some have been sent")
         self._in_all += count
         self._of_each[sandbox] += count
 
@@ -55,7 +55,7 @@ class Kept:
         return len(self._parts)
 
     def add(self, part: bytes) -> None:
-        """Keep more. Raises Refused if there is no room."""
+        """Keep more. Raises RefusedRequest if there is no room."""
         self._room.take(self._sandbox, len(part))
         self._taken += len(part)
         self._parts += part

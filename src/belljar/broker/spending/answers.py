@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from belljar.broker.spending.jsonscanner import JsonScanner, Path
-from belljar.broker.spending.usage import Usage, read_usage
+from belljar.broker.spending.usage import TokenUsage, read_usage
 
 _USAGE: Final = frozenset({(b"usage",), (b"usageMetadata",), (b"message", b"usage"), (b"response", b"usage")})
 _MODEL: Final = frozenset({(b"model",), (b"modelVersion",), (b"message", b"model"), (b"response", b"model")})
@@ -16,7 +16,7 @@ class Answer:
     """Is fed an answer's body, and knows what it has said so far."""
 
     def __init__(self, content_type: bytes) -> None:
-        self.usage = Usage()
+        self.usage = TokenUsage()
         self.model: str | None = None
         kind = content_type.partition(b";")[0].strip().lower()
         self._scanner = JsonScanner(_USAGE | _MODEL, self._found)

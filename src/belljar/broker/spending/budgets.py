@@ -8,11 +8,11 @@ from collections import Counter
 from typing import Final
 
 from belljar.broker.preamble import Preamble
-from belljar.broker.refusals import Refused
+from belljar.broker.refusals import RefusedRequest
 from belljar.broker.secretsfile import UserFileError
-from belljar.broker.spending.ledger import Key, Ledger, Used
+from belljar.broker.spending.ledger import Amounts, Key, SpendingLedger
 from belljar.broker.spending.prices import Price, Prices
-from belljar.broker.spending.usage import Usage
+from belljar.broker.spending.usage import TokenUsage
 from belljar.policy.services import Budget
 
 _WORDS: Final = {
@@ -34,27 +34,27 @@ def own_key(preamble: Preamble) -> Key:
 class Budgets:
     """The budgets of all sandboxes and groups."""
 
-    def __init__(self, ledger: Ledger, prices: Prices) -> None:
+    def __init__(self, ledger: SpendingLedger, prices: Prices) -> None:
         self._ledger = ledger
         self._prices = prices
         self._under_way = Counter[Key]()
 
     def admit(self, preamble: Preamble, model: str | None) -> "Spending":
-        """Let a request through, and count it from here on. Raises Refused."""
+        """Let a request through, and count it from here on. Raises RefusedRequest."""
         budgets = _budgets_of(preamble)
         for key, budget in budgets:
             self._check(key, budget)
         price = self._price(model, required=any(budget.dollars is not None for _, budget in budgets))
         return Spending(self._ledger, self._under_way, [key for key, _ in budgets], price)
 
-    def used(self, key: Key) -> Used:
+    def used(self, key: Key) -> Amounts:
         """Return how much has been used."""
         return self._ledger.used(key)
 
     def _check(self, key: Key, budget: Budget) -> None:
         whose = f"the sandboxes of the group {key[1]}" if key[0] == "group" else "this sandbox"
         if budget.at_once is not None and self._under_way[key] >= budget.at_once:
-            raise Refused(
+            raise RefusedRequest(
                 429,
                 "budget.at_once",
                 f"{whose} may have {budget.at_once} requests under way at the same time; wait for one to end",
@@ -64,7 +64,7 @@ class Budgets:
         for name, words in _WORDS.items():
             bound, count = getattr(budget, name), getattr(used, name)
             if bound is not None and count >= bound:
-                raise Refused(
+                raise RefusedRequest(
                     429,
                     f"budget.{name}",
                     f"the budget is used up: {whose} had {bound:g} {words} and used {count:g}; retrying is no use, "
@@ -76,10 +76,10 @@ class Budgets:
             price = self._prices.of(model) if model is not None else None
         except UserFileError as error:
             if required:
-                raise Refused(403, "price", f"there is a budget in dollars, and {error}") from None
+                raise RefusedRequest(403, "price", f"there is a budget in dollars, and {error}") from None
             return None
         if required and price is None:
-            raise Refused(
+            raise RefusedRequest(
                 403,
                 "price",
                 f"there is a budget in dollars, and no price for {model or 'a request that names no model'} in "
@@ -91,11 +91,11 @@ class Budgets:
 class Spending:
     """What one request uses, counted as it becomes known."""
 
-    def __init__(self, ledger: Ledger, under_way: Counter[Key], keys: list[Key], price: Price | None) -> None:
+    def __init__(self, ledger: SpendingLedger, under_way: Counter[Key], keys: list[Key], price: Price | None) -> None:
         self._ledger, self._under_way, self._keys, self._price = ledger, under_way, keys, price
-        self._usage = Usage()
+        self._usage = TokenUsage()
         self._bytes = 0
-        self._add(Used(requests=1))
+        self._add(Amounts(requests=1))
         under_way.update(keys)
 
     @property
@@ -109,14 +109,14 @@ class Spending:
         if self._bytes >= _BYTES_BETWEEN:
             self._write_bytes()
 
-    def tell(self, usage: Usage) -> None:
+    def tell(self, usage: TokenUsage) -> None:
         """Count tokens, of which the total is known."""
         if usage == self._usage:
             return
         before, self._usage = self._usage, usage
         price = self._price
         self._add(
-            Used(
+            Amounts(
                 input_tokens=usage.input - before.input,
                 output_tokens=usage.output - before.output,
                 dollars=price.of(usage) - price.of(before) if price else 0.0,
@@ -134,15 +134,15 @@ class Spending:
         self._write_bytes()
 
     def _write_bytes(self) -> None:
-        self._add(Used(bytes=self._bytes))
+        self._add(Amounts(bytes=self._bytes))
         self._bytes = 0
 
-    def _add(self, more: Used) -> None:
+    def _add(self, more: Amounts) -> None:
         try:
             for key in self._keys:
                 self._ledger.add(key, more)
         except OSError as error:
-            raise Refused(503, "ledger", f"what is used cannot be written down here: {error.strerror}") from None
+            raise RefusedRequest(503, "ledger", f"what is used cannot be written down here: {error.strerror}") from None
 
 
 def _budgets_of(preamble: Preamble) -> list[tuple[Key, Budget]]:

@@ -19,7 +19,7 @@ _LOCK: Final = "budgets.lock"
 _LINES_BETWEEN: Final = 50_000
 
 
-class Used(NamedTuple):
+class Amounts(NamedTuple):
     """How much has been used. Field names are those of a budget."""
 
     requests: int = 0
@@ -28,9 +28,9 @@ class Used(NamedTuple):
     dollars: float = 0.0
     bytes: int = 0
 
-    def plus(self, more: "Used") -> "Used":
+    def plus(self, more: "Amounts") -> "Amounts":
         """Return the sum."""
-        return Used(
+        return Amounts(
             self.requests + more.requests,
             self.input_tokens + more.input_tokens,
             self.output_tokens + more.output_tokens,
@@ -39,27 +39,27 @@ class Used(NamedTuple):
         )
 
 
-class Ledger:
+class SpendingLedger:
     """The file, and what it adds up to. There is one broker for a directory at a time; a second one waits."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / NAME
         self._lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        self._used = dict[Key, Used]()
+        self._used = dict[Key, Amounts]()
         for key, more in _lines(self._path):
             self._used[key] = self.used(key).plus(more)
         self._file = self._write_anew()
 
-    def used(self, key: Key) -> Used:
+    def used(self, key: Key) -> Amounts:
         """Return how much has been used."""
-        return self._used.get(key, Used())
+        return self._used.get(key, Amounts())
 
-    def everything(self) -> list[tuple[Key, Used]]:
+    def everything(self) -> list[tuple[Key, Amounts]]:
         """Return what was used by everyone."""
         return list(self._used.items())
 
-    def add(self, key: Key, more: Used) -> None:
+    def add(self, key: Key, more: Amounts) -> None:
         """Count, and write it down."""
         if not any(more):
             return
@@ -85,12 +85,12 @@ class Ledger:
         return file
 
 
-def _line(key: Key, more: Used) -> bytes:
+def _line(key: Key, more: Amounts) -> bytes:
     counts = {name: count for name, count in more._asdict().items() if count}
     return json.dumps({"key": key, **counts}, separators=(",", ":")).encode() + b"\n"
 
 
-def _lines(path: Path) -> Iterator[tuple[Key, Used]]:
+def _lines(path: Path) -> Iterator[tuple[Key, Amounts]]:
     try:
         stream = path.open("rb")
     except FileNotFoundError:
@@ -99,6 +99,6 @@ def _lines(path: Path) -> Iterator[tuple[Key, Used]]:
         for line in stream:
             try:
                 data: dict[str, Any] = json.loads(line)
-                yield tuple(data.pop("key")), Used(**data)
+                yield tuple(data.pop("key")), Amounts(**data)
             except (ValueError, TypeError, KeyError, AttributeError):
                 continue

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from belljar.broker.secretsfile import PRICES, UserFileError, place_of, read_mapping
-from belljar.broker.spending.usage import Usage
+from belljar.broker.spending.usage import TokenUsage
 
 _KEYS: Final = frozenset({"input", "output", "cache_read", "cache_write"})
 _MILLION: Final = 1_000_000
@@ -19,7 +19,7 @@ class Price(NamedTuple):
     cache_read: float
     cache_write: float
 
-    def of(self, usage: Usage) -> float:
+    def of(self, usage: TokenUsage) -> float:
         """Return what a use costs."""
         fresh = max(usage.input - usage.cache_read - usage.cache_write, 0)
         return (

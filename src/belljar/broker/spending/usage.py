@@ -7,7 +7,7 @@ it (the others).
 from typing import Any, NamedTuple
 
 
-class Usage(NamedTuple):
+class TokenUsage(NamedTuple):
     """Tokens of one request. Cached ones are within the input."""
 
     input: int = 0
@@ -15,29 +15,29 @@ class Usage(NamedTuple):
     cache_read: int = 0
     cache_write: int = 0
 
-    def merged(self, later: "Usage") -> "Usage":
+    def merged(self, later: "TokenUsage") -> "TokenUsage":
         """Return what is known after a later word: providers say totals, and never less than before."""
-        return Usage(*map(max, self, later))
+        return TokenUsage(*map(max, self, later))
 
 
-def read_usage(data: Any) -> Usage:
+def read_usage(data: Any) -> TokenUsage:
     """Return what a provider's account of a request says."""
     if not isinstance(data, dict):
-        return Usage()
+        return TokenUsage()
     if "promptTokenCount" in data or "totalTokenCount" in data:
-        return Usage(
+        return TokenUsage(
             input=_count(data, "promptTokenCount") + _count(data, "toolUsePromptTokenCount"),
             output=_count(data, "candidatesTokenCount") + _count(data, "thoughtsTokenCount"),
             cache_read=_count(data, "cachedContentTokenCount"),
         )
     if "prompt_tokens" in data:
-        return Usage(
+        return TokenUsage(
             input=_count(data, "prompt_tokens"),
             output=_count(data, "completion_tokens"),
             cache_read=_count(data.get("prompt_tokens_details"), "cached_tokens"),
         )
     written, read = _count(data, "cache_creation_input_tokens"), _count(data, "cache_read_input_tokens")
-    return Usage(
+    return TokenUsage(
         input=_count(data, "input_tokens") + written + read,
         output=_count(data, "output_tokens"),
         cache_read=read or _count(data.get("input_tokens_details"), "cached_tokens"),

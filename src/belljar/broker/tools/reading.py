@@ -4,15 +4,15 @@ from collections.abc import Collection, Iterator
 from re import Pattern
 from typing import Any
 
-from belljar.broker.refusals import Refused
+from belljar.broker.refusals import RefusedRequest
 from belljar.broker.tools.facts import SEARCHING_MODELS
 
 _MOST_SHOWN = 80
 
 
-def refuse(what: str) -> Refused:
+def refuse(what: str) -> RefusedRequest:
     """Return the answer to a request that asks the provider for more than an answer."""
-    return Refused(
+    return RefusedRequest(
         403,
         "server_tools",
         f"the request has {what}. In this sandbox the provider may not be asked to search, fetch, run code or call "
@@ -21,9 +21,9 @@ def refuse(what: str) -> Refused:
     )
 
 
-def malformed(where: str, wanted: str) -> Refused:
+def malformed(where: str, wanted: str) -> RefusedRequest:
     """Return the answer to a request that is not in the API's form."""
-    return Refused(400, "form", f"{where} is to be {wanted}")
+    return RefusedRequest(400, "form", f"{where} is to be {wanted}")
 
 
 def shown(value: object) -> str:

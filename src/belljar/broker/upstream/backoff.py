@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-from belljar.broker.refusals import Refused
+from belljar.broker.refusals import RefusedRequest
 from belljar.broker.secrets import Secret
 
 _BUSY: Final = frozenset({429, 503, 529})
@@ -21,10 +21,10 @@ class Backoff:
         self._until = dict[bytes, float]()
 
     def check(self, key: bytes) -> None:
-        """Refuse a request while the provider wants patience. Raises Refused."""
+        """Refuse a request while the provider wants patience. Raises RefusedRequest."""
         left = self._until.get(key, 0) - self._clock()
         if left > 0:
-            raise Refused(
+            raise RefusedRequest(
                 429,
                 "provider.busy",
                 "the provider has asked everyone who uses this key to wait",

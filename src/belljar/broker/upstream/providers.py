@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, urlsplit
 import httpcore2
 
 from belljar.broker.http.headers import Header
-from belljar.broker.refusals import Refused
+from belljar.broker.refusals import RefusedRequest
 from belljar.broker.upstream.dialing import Dialer, TlsError
 from belljar.broker.upstream.proxies import ProxyVariableError, proxy_for
 
@@ -52,7 +52,7 @@ class Upstreams:
         self._pools = dict[tuple[str, str], httpcore2.AsyncConnectionPool]()
 
     async def send(self, target: str, sent: Sent) -> httpcore2.Response:
-        """Send a request, and return the answer once its head is there; whoever asks closes it. Raises Refused."""
+        """Send a request; return the answer once its head is there, which whoever asks closes. Raises RefusedRequest."""
         url = urlsplit(target)
         host = url.hostname or ""
         request = httpcore2.Request(
@@ -106,9 +106,9 @@ FAILURES: Final = (
 """What can go wrong with an upstream while it answers."""
 
 
-def failed(host: str, error: BaseException) -> Refused:
+def failed(host: str, error: BaseException) -> RefusedRequest:
     """Return the answer to a request whose upstream has failed: in words, and without anything that was sent."""
-    return Refused(502, *_explained(host, error))
+    return RefusedRequest(502, *_explained(host, error))
 
 
 def _explained(host: str, error: BaseException) -> tuple[str, str]:

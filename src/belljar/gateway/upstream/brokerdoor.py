@@ -15,6 +15,7 @@ It says what has become of requests, a line of JSON each; the end of that stream
 """
 
 import json
+import logging
 import os
 import socket
 import tempfile
@@ -23,7 +24,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import belljar
 from belljar.gateway.audit.events import ServiceUsed
 from belljar.gateway.io.loop import Loop, Watch, log_bug
 from belljar.linux.descriptors import is_readable
@@ -31,12 +31,7 @@ from belljar.linux.descriptors import is_readable
 if TYPE_CHECKING:
     import subprocess
 
-_PROGRAM: Final = """\
-import sys
-sys.path.append(sys.argv.pop(1))
-import belljar.broker.__main__
-"""
-_OUR_MODULES: Final = str(Path(belljar.__file__).resolve().parents[1])
+_LOG: Final = logging.getLogger("belljar")
 _WAITING: Final = 4096
 """Connections that wait for a broker to be started."""
 
@@ -57,7 +52,7 @@ class BrokerDoor:
         """
         self._loop, self._on_event = loop, on_event
         self._own_state = tempfile.TemporaryDirectory(prefix="belljar-broker-") if state is None else None
-        self._state = Path(self._own_state.name) if self._own_state is not None else state
+        self._state = Path(self._own_state.name) if self._own_state is not None else state or Path()
         self._listener, self.descriptor = _listen()
         self._process: subprocess.Popen[bytes] | None = None
         self._said: socket.socket | None = None
@@ -108,21 +103,22 @@ class BrokerDoor:
 
     def _start(self) -> None:
         import subprocess  # noqa: PLC0415 - by far not every run has a broker
-        import sys  # noqa: PLC0415
+
+        from belljar.broker import starting  # noqa: PLC0415
 
         self._born = self._loop.clock()
         ours, theirs = socket.socketpair()
         ours.setblocking(False)  # noqa: FBT003 - the standard library's interface
         descriptors = (self._listener.fileno(), theirs.fileno())
-        options = ["--listen", str(descriptors[0]), "--events", str(descriptors[1]), "--state", str(self._state)]
-        words = [sys.executable, "-I", "-W", "ignore", "-c", _PROGRAM, _OUR_MODULES, *options]
+        words = starting.command(*descriptors, self._state)
         with theirs:
             try:
-                self._process = subprocess.Popen(  # noqa: S603 - our own program; see `workers.process` for the flags
+                self._process = subprocess.Popen(  # noqa: S603 - our own program
                     words,
                     cwd="/",
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,  # a user's terminal is not for its last words; its end is told
                     pass_fds=descriptors,
                     start_new_session=True,
                 )
@@ -167,8 +163,9 @@ class BrokerDoor:
             self._said = None
         if self._process is not None:
             self._process.kill()  # it has nothing more to say, and should have ended
-            self._process.wait()
-            self._process = None
+            code, self._process = self._process.wait(), None
+            if not self._is_closed:
+                _LOG.warning("the broker has ended (%s); it is started again when it is needed", code)
 
     def _ended(self) -> None:
         """Wait for the next connection; those that wait already would be the next to start it."""
