@@ -52,7 +52,7 @@ class Upstreams:
         self._pools = dict[tuple[str, str], httpcore2.AsyncConnectionPool]()
 
     async def send(self, target: str, sent: Sent) -> httpcore2.Response:
-        """Send a request; return the answer once its head is there, which whoever asks closes. Raises RefusedRequest."""
+        """Send a request; return the answer once its head is there, for the caller to close. Raises RefusedRequest."""
         url = urlsplit(target)
         host = url.hostname or ""
         request = httpcore2.Request(
