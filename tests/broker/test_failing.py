@@ -154,6 +154,17 @@ def test_a_proxy_is_gone_through(provider: StandIn, environ: dict[str, str], tmp
         assert len(asked) == 1
 
 
+def test_the_way_that_belljar_has_of_its_own_is_gone_first(provider: StandIn, environ: dict[str, str], tmp_path: Path):
+    with corporate_proxy() as (place, asked):
+        variables = {**environ, "HTTPS_PROXY": "http://127.0.0.1:1", "BELLJAR_UPSTREAM_PROXY": f"http://{place}"}
+        with running(tmp_path, {**variables, "NO_PROXY": "localhost"}) as broker:
+            assert broker.ask(service(provider.url), body="{}").status == 200
+        assert len(asked) == 1
+        with running(tmp_path, {**variables, "BELLJAR_NO_PROXY": "localhost"}) as broker:
+            assert broker.ask(service(provider.url), body="{}").status == 200
+        assert len(asked) == 1
+
+
 def test_a_proxy_that_refuses_is_told_of(provider: StandIn, environ: dict[str, str], tmp_path: Path):
     before = len(provider.raw)
     with corporate_proxy(refuses=True) as (place, asked):

@@ -1,15 +1,20 @@
 """Which proxy leads to a host, by the variables that everyone knows: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY.
 
-The broker is a client of its user's on the host, like the others there, and goes the way that these go.
+The broker is a client of its user's on the host, like the others there, and goes the way that these go; unless Belljar
+has a way of its own (BELLJAR_UPSTREAM_PROXY), which is for all that sandboxes lead to.
 """
 
 from collections.abc import Mapping
 from ipaddress import ip_address, ip_network
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 import httpcore2
 
 from belljar.errors import BelljarError
+
+_OURS: Final = "BELLJAR_UPSTREAM_PROXY"
+_OUR_EXCEPTIONS: Final = "BELLJAR_NO_PROXY"
 
 
 class ProxyVariableError(BelljarError):
@@ -18,9 +23,11 @@ class ProxyVariableError(BelljarError):
 
 def proxy_for(scheme: str, host: str, environ: Mapping[str, str]) -> httpcore2.Proxy | None:
     """Return the proxy for a host, if there is to be one. Raises ProxyVariableError."""
-    names = (f"{scheme}_proxy", f"{scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
+    names = (_OURS, f"{scheme}_proxy", f"{scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
     found = next((name for name in names if environ.get(name)), None)
-    if found is None or is_excepted(host, environ.get("no_proxy") or environ.get("NO_PROXY") or ""):
+    exceptions = (_OUR_EXCEPTIONS,) if found == _OURS else ("no_proxy", "NO_PROXY")
+    excepted = next((environ[name] for name in exceptions if environ.get(name)), "")
+    if found is None or is_excepted(host, excepted):
         return None
     try:
         return _read(environ[found])
