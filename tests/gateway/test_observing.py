@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from belljar.gateway.audit.events import COMMON_FIELDS, EVENTS, DnsResult, Ending, Limit, LossCause
+from belljar.gateway.audit.events import COMMON_FIELDS, EVENTS, DnsResult, Ending, Limit, LossCause, ServiceUsed
 from belljar.gateway.audit.log import AuditLog
 from belljar.gateway.audit.metrics import FLOWS_LIVE, METRICS, Metrics
 from belljar.gateway.audit.observing import KEPT_DENIALS, Denial, Observer
@@ -26,10 +26,11 @@ DENIED_QUESTION = POLICY.decide(question("evil.example"))
 LABEL_VALUES = {
     "sandbox": {"jar"},
     "protocol": {"tcp", "udp"},
-    "result": {"allowed", "denied", "refused", "limited", *get_args(DnsResult)},
+    "result": {"allowed", "denied", "refused", "limited", "answered", "failed", *get_args(DnsResult)},
+    "service": {"models"},
     "reason": set(Reason),
     "how": set(get_args(Ending)),
-    "direction": {"up", "down"},
+    "direction": {"up", "down", "input", "output"},
     "step": {"decide", "resolve", "dial"},
     "transport": {"udp", "tcp"},
     "limit": set(get_args(Limit)),
@@ -333,6 +334,8 @@ def exercise(observer: Observer) -> None:
     for limit in get_args(Limit):
         observer.dns_limited("udp", limit)
     observer.policy_changed(2, "digest", 0)
+    for status, refused in ((200, None), (500, None), (403, "path")):
+        observer.service_used(ServiceUsed("models", status, refused, "m", 5, 7, 0.25, 1, 1, 1.0))
     for _ in range(1100):
         observer.flow_allowed(ALLOWED)
         observer.flow_denied(DENIED)
@@ -348,6 +351,30 @@ def test_every_event_is_told_as_the_schema_says(watched):
         seen[record["event"]] = True
     supervisors = {"sandbox.interrupted", "sandbox.held"}
     assert set(seen) == set(EVENTS.values()) - supervisors
+
+
+def test_what_was_made_of_a_service_is_summed_up(watched):
+    exercise(watched.observer)
+    samples = read_exposition(watched.metrics.render())
+
+    def counted(name: str, **labels: str) -> float:
+        shown = frozenset({"sandbox": "jar", "service": "models", **labels}.items())
+        return samples[f"belljar_service_{name}_total", shown]
+
+    assert [counted("requests", result=result) for result in ("answered", "failed", "refused")] == [1, 1, 1]
+    assert (counted("tokens", direction="input"), counted("tokens", direction="output")) == (15, 21)
+    assert counted("dollars") == 0.75
+
+
+def test_requests_that_a_broker_refuses_fill_no_disk(watched):
+    for _ in range(5000):
+        watched.observer.service_used(ServiceUsed("models", 403, "path", None, 0, 0, None, 0, 0, 0.0))
+    watched.observer.sandbox_closed()
+    lines = watched.told()
+    told = [record for record in lines if record["event"] == "service.used"]
+    [lost] = [record for record in lines if record["event"] == "audit.lost"]
+    assert 0 < len(told) <= 1001
+    assert lost["lines"] == 5000 - len(told)
 
 
 def test_labels_have_values_from_closed_sets_only(watched):

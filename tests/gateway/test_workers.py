@@ -388,7 +388,7 @@ def test_workers_die_with_their_supervisor_even_if_they_are_stuck(universe):
 def is_alive(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
     return state != "Z"
 

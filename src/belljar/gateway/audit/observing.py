@@ -1,9 +1,9 @@
 """What one sandbox does, as seen from outside: told to the audit log, counted, and the latest denials kept at hand.
 
-Everything is counted, and everything is told but for two things that a sandbox could use to fill a disk: denials and
-refused messages beyond a generous rate are skipped, and of a limit that is hit again and again there is one line in
-ten seconds. Both lines say how many were left out. Datagrams cost a sandbox next to nothing; so they have no more than
-a half of that rate, and cannot hide what else is denied.
+Everything is counted, and everything is told but for what a sandbox could use to fill a disk: beyond a generous rate,
+denials and refused messages are skipped, and so are requests to brokers, at a rate of their own; and of a limit that is
+hit again and again there is one line in ten seconds. Lines say how many were left out. Datagrams cost a sandbox next to
+nothing; so they have no more than a half of that rate, and cannot hide what else is denied.
 """
 
 import time
@@ -90,6 +90,7 @@ class Observer:
         self._denials: deque[Denial] = deque(maxlen=KEPT_DENIALS)
         self._denial_lines = TokenBucket(_DENIALS_PER_SECOND, _DENIALS_AT_ONCE)
         self._datagram_lines = TokenBucket(_DENIALS_PER_SECOND / 2, _DENIALS_AT_ONCE / 2)
+        self._service_lines = TokenBucket(_DENIALS_PER_SECOND, _DENIALS_AT_ONCE)
         self._skip_lines = _once_in_a_while()
         self._skipped = 0
         self._limit_lines: defaultdict[Limit, TokenBucket] = defaultdict(_once_in_a_while)
@@ -215,7 +216,8 @@ class Observer:
         self._tokens[event.service, "input"] += event.input_tokens
         self._tokens[event.service, "output"] += event.output_tokens
         self._dollars[event.service,] += event.dollars or 0
-        self._write(event)
+        if self._may_tell(self._service_lines):
+            self._write(event)
 
     # What should not happen.
 
@@ -238,8 +240,12 @@ class Observer:
         self._denials.append(denial)
 
     def _may_tell_denial(self, *, is_datagram: bool = False) -> bool:
+        return self._may_tell(*([self._datagram_lines] if is_datagram else ()), self._denial_lines)
+
+    def _may_tell(self, *rates: TokenBucket) -> bool:
+        """Tell whether there may be another line, by all of some rates; count it if there may not."""
         now = self._clock()
-        if (is_datagram and not self._datagram_lines.admit(now)) or not self._denial_lines.admit(now):
+        if not all(rate.admit(now) for rate in rates):
             self._skipped += 1
             self._lost["flood",] += 1
             return False
