@@ -23,7 +23,7 @@ from belljar.errors import BelljarError, message
 from belljar.linux.files.links import links_on
 from belljar.policy import Mode, Policy
 from belljar.policy.services import ServiceKind
-from belljar.policy.variables import variables_for
+from belljar.sandbox.agentsettings import agent_files, agent_variables
 from belljar.sandbox.files.homes import home_inside
 from belljar.sandbox.spec import Bind, Command, Isolation, ResourceLimits, SandboxSpec
 from belljar.statedir import known_states
@@ -219,10 +219,12 @@ class _Run:
         for warning in policy.warnings:
             self._say(f"warning: {warning}")
         self._check_brokers(policy.policy)
-        told = variables_for(policy.policy.services)
+        told = agent_variables(policy.policy.services)
         for name in (name for name in told if name.endswith("_KEY") and name in self._spec.environment):
             self._say(f"warning: --env {name} shows the key inside, where the broker would have kept it out")
-        self._spec = replace(self._spec, environment={**told, **self._spec.environment})
+        self._spec = replace(
+            self._spec, environment={**told, **self._spec.environment}, files=agent_files(policy.policy.services)
+        )
         settings = read_settings(os.environ, resolver=options["resolver"])
         if unused := unused_proxy(os.environ, settings):
             self._say(f"warning: {unused}")
@@ -278,7 +280,7 @@ class _Run:
             _check_state(bind.source, writable=bind.writable)
         outcome = run_once(
             self._backend,
-            replace(self._spec, files={POLICY_FILE: told}),
+            replace(self._spec, files={**self._spec.files, POLICY_FILE: told}),
             self._command,
             network,
             timeout=self._options["timeout"],

@@ -38,6 +38,7 @@ def _summary(policy: Policy) -> str:
     reachable = [str(pattern) for pattern in policy.egress.allowed_domains]
     reachable += [str(network) for network in policy.egress.allowed_cidrs]
     reachable += [f"host.belljar.internal:{port}" for port in policy.host_ports]
+    reachable += [f"{service.host}:{service.at}" for service in policy.services]
     if not reachable and not policy.rules:
         return "This is a sandbox without a network: nothing outside of it can be reached."
     return f"This is a sandbox. Only these can be reached, and only as the policy below says: {', '.join(reachable)}"
