@@ -1,12 +1,18 @@
 """What a command is told of brokers, in its environment and in files that exist inside only."""
 
 import json
+import os
+import re
 import shutil
 import subprocess
+import tempfile
+import time
+from pathlib import Path
 
 import pytest
 
 from tests.backends.local.conftest import PATIENCE
+from tests.universe import addresses
 
 BROKER = ("--broker", "models=http://127.0.0.1:9")
 TOLD = """
@@ -57,6 +63,60 @@ def test_it_is_told_where_something_is_mounted_below_the_same_directory(cli, tmp
         timeout=PATIENCE,
     )
     check(done)
+
+
+@pytest.fixture
+def temporary(cli):
+    """A directory for what `belljar run` makes for itself."""
+    directory = Path(tempfile.mkdtemp(prefix="belljar-temporary-", dir="/var/tmp"))
+    os.chown(directory, cli.workdir.stat().st_uid, cli.workdir.stat().st_gid)
+    yield directory
+    shutil.rmtree(directory)
+
+
+def brokers(temporary: Path) -> list[bytes]:
+    """Return the brokers of whoever has a directory for what it makes."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes()
+        except OSError:
+            continue
+        if b"--events" in words and os.fsencode(temporary) in words:
+            found.append(words)
+    return found
+
+
+@pytest.mark.parametrize("is_used", [False, True])
+def test_a_broker_is_a_process_once_it_is_used_and_leaves_nothing_behind(cli, temporary, is_used):
+    url = "http://models.belljar.internal/v1/models"
+    command = ["sh", "-ec", f"{f'curl -sS {url};' * is_used} touch there; until test -e go; do sleep 0.02; done"]
+    words = [*cli.command("run", "--json", "--broker", f"models=http://127.0.0.1:{addresses.HTTP}", "--"), *command]
+    variables = cli.environment(MODELS_API_KEY="sk-real", TMPDIR=str(temporary))
+    process = cli.universe.gateway.call(
+        lambda: subprocess.Popen(
+            words, cwd=cli.workdir, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+    )
+    with process:
+        while not (cli.workdir / "there").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        assert len(brokers(temporary)) == is_used
+        (cli.workdir / "go").touch()
+        _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, errors
+    assert brokers(temporary) == []
+    assert not list(temporary.iterdir())
+    used = json.loads(errors.splitlines()[-1])["services"]
+    assert {name: sums["requests"] for name, sums in used.items()} == ({"models": 1} if is_used else {})
+
+
+def test_the_summary_tells_what_was_used(cli):
+    url = "http://models.belljar.internal/v1/models"
+    broker = ("--broker", f"models=http://127.0.0.1:{addresses.HTTP}")
+    done = cli.run(*broker, "--summary", "--", "curl", "-sS", url, MODELS_API_KEY="sk-real")
+    assert re.search(r"belljar: used\n  . models  1 request, 0 tokens in, 0 out\n", done.stderr)
 
 
 def test_nothing_is_told_without_a_broker(cli):
