@@ -43,14 +43,12 @@ class Provider:
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
-        self.streams = 0
 
     async def answer(self, call: Call, request: Request) -> None:
         self.requests.append(request)
         if "stream" in request.body.decode():
             await call.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
             await call.send(b"a\r\ndata: {}\n\n\r\n")
-            self.streams += 1
             await web.hang(call, request)
             return
         head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(ANSWER)}\r\n\r\n"
@@ -175,7 +173,6 @@ def test_a_service_is_its_sandboxs_own_and_a_placeholder_opens_nothing(machine, 
 def test_a_broker_that_is_killed_takes_its_own_streams_along_and_nothing_else(machine, provider):
     jar = machine.sandbox(policy(budget={"requests": 2}))
     with talking(machine, jar) as talk, streaming(machine, jar) as stream:
-        until(lambda: provider.streams)
         [broker] = brokers(machine)
         os.kill(broker, signal.SIGKILL)
         assert stream()["exit_code"] != 0  # it was cut, and its client knows
@@ -197,8 +194,10 @@ def talking(machine: Machine, jar: str):
 
 @contextmanager
 def streaming(machine: Machine, jar: str):
+    """Have an answer on its way, of which a part is there."""
     url = "http://models.belljar.internal/v1/messages"
-    with _running(machine, jar, "curl", "-sSN", "-m", "60", "-d", '{"stream": true}', url) as result:
+    with _running(machine, jar, "curl", "-sSN", "-m", "60", "-o", "part", "-d", '{"stream": true}', url) as result:
+        until(lambda: machine.run(jar, "test", "-s", "part")["exit_code"] == 0)
         yield result
 
 
