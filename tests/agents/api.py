@@ -1,5 +1,6 @@
 """The models' APIs, as pages of the universe's web: answers are streamed."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -16,6 +17,9 @@ _DIALECTS: dict[str, Callable[[Model, dict[str, Any]], Iterator[Event]]] = {
 }
 
 
+_REFUSED = b'{"type": "error", "error": {"type": "of_the_stand_in", "message": "the stand-in says no"}}'
+
+
 def page(model: Model) -> Callable[[Call, Request], Awaitable[None]]:
     """Return the page on which a model answers."""
 
@@ -26,8 +30,13 @@ def page(model: Model) -> Callable[[Call, Request], Awaitable[None]]:
             await call.send(b"HTTP/1.1 426 Upgrade Required\r\nContent-Length: 0\r\n\r\n")
             return
         model.keys.add(request.headers.get("x-api-key") or request.headers["authorization"].removeprefix("Bearer "))
+        if model.refusals:
+            head = f"HTTP/1.1 {model.refusals.pop(0)}\r\nContent-Type: application/json\r\n"
+            await call.send(f"{head}Content-Length: {len(_REFUSED)}\r\n\r\n".encode() + _REFUSED)
+            return
         await call.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
         for kind, content in dialect(model, json.loads(request.body)):
+            await asyncio.sleep(model.pause)
             await _send_chunk(call, f"event: {kind}\ndata: {json.dumps({'type': kind, **content})}\n\n".encode())
         await _send_chunk(call, b"")
 

@@ -20,6 +20,12 @@ class Model:
     keys: set[str] = field(default_factory=set)
     """What agents have shown to be let in."""
 
+    refusals: list[str] = field(default_factory=list)
+    """Status lines, and headers, by which requests are refused before the first one is answered."""
+
+    pause: float = 0
+    """Seconds between the parts of an answer."""
+
     results: list[str] = field(default_factory=list)
     """What its calls have come to, as the agent says."""
 

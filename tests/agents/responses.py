@@ -12,7 +12,7 @@ _USAGE = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
 
 def events(model: Model, question: dict[str, Any]) -> Iterator[Event]:
     """Answer a question as a stream of events."""
-    results = [item["output"] for item in question["input"] if item["type"] == "function_call_output"]
+    results = [item["output"] for item in question["input"] if item.get("type") == "function_call_output"]
     answer = model.answer(question.get("tools", []), results)
     response = {"id": "resp_1", "object": "response", "created_at": 0, "model": question["model"]}
     item: dict[str, Any] = {

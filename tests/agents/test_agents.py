@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.agents.conftest import OTHER_SECRET, PLACEHOLDER
+from belljar.policy.variables import PLACEHOLDER
+from tests.agents.conftest import OTHER_SECRET
 from tests.agents.model import ToolCall
 from tests.backends.local.conftest import ROOT
 from tests.universe import Contact, addresses
@@ -82,15 +83,40 @@ def test_an_agent_does_its_work_and_reaches_nothing_else(agent, model, desk, uni
     assert "Could not resolve host: evil.test" in environment_and_denials
     assert "do not retry" in environment_and_denials
     assert {"evil.test", addresses.EVIL} <= desk.denied()
-    assert universe.wire.contacts() == {
-        Contact("tcp", addresses.PUBLIC, addresses.HTTPS),
-        Contact("udp", addresses.RESOLVER, addresses.DNS),
-    }
-    questions = universe.internet.witness.of_kind("question")
-    assert {seen.what.split()[0] for seen in questions} <= {"api.anthropic.com", "api.openai.com"}
-    assert model.keys == {PLACEHOLDER}
+    assert universe.wire.contacts() == {Contact("tcp", addresses.PUBLIC, addresses.PROXY)}  # by the broker
+    assert not universe.internet.witness.of_kind("question")
+    assert model.keys == {desk.key}
     assert PLACEHOLDER in environment_and_denials
+    assert desk.key not in environment_and_denials
     assert OTHER_SECRET not in environment_and_denials
+
+
+def test_an_agent_does_its_work_in_a_container(agent, model, docker_desk, universe):
+    once, _ = recipes(agent.title)
+    assert "Done." in docker_desk.follow(once)
+    assert docker_desk.notes.read_text() == "hello jar\n"
+    assert {"evil.test", addresses.EVIL} <= docker_desk.denied()
+    assert universe.wire.contacts() == {Contact("tcp", addresses.PUBLIC, addresses.PROXY)}
+    assert model.keys == {docker_desk.key}
+    assert PLACEHOLDER in model.results[-1]
+    assert docker_desk.key not in model.results[-1]
+
+
+def test_codex_works_with_the_model_that_it_prefers(model, desk):
+    """It offers tools to that one in a way of its own."""
+    once, _ = recipes("Codex")
+    assert "Nothing." in desk.follow(once.replace(" --model other", ""))
+    assert model.keys == {desk.key}
+
+
+def test_opencode_works_with_another_provider(model, desk):
+    model.script = AGENTS["opencode"].script
+    once, _ = recipes("opencode")
+    desk.follow(
+        once.replace("--broker anthropic", "--broker openai").replace("anthropic/claude-sonnet-4-5", "openai/gpt-5")
+    )
+    assert [event["service"] for event in desk.events("service.used")][-1] == "openai"
+    assert model.keys == {desk.key}
 
 
 def test_a_session_is_continued_in_a_later_sandbox(agent, model, desk):
@@ -102,10 +128,38 @@ def test_a_session_is_continued_in_a_later_sandbox(agent, model, desk):
     assert model.results == told
 
 
-def test_a_proxy_of_the_host_can_hold_the_key(model, desk, universe):
-    [through_proxy] = recipes("Keys")
-    model.script = AGENTS["claude"].script
-    desk.follow(through_proxy.replace("4000", str(addresses.HTTP)))  # where the universe's host has something to say
+def test_an_answer_that_takes_its_time_is_waited_for(agent, model, desk):
+    model.pause = 0.5
+    assert "Done." in desk.follow(recipes(agent.title)[0])
     assert desk.notes.read_text() == "hello jar\n"
-    assert model.keys == {"placeholder"}
+
+
+def test_an_agent_asks_again_when_its_provider_has_too_much_to_do(agent, model, desk):
+    model.refusals = ["529 Overloaded\r\nRetry-After: 1"]
+    assert "Done." in desk.follow(recipes(agent.title)[0])
+    assert not model.refusals
+    assert 529 in [event["status"] for event in desk.events("service.used")]
+
+
+def test_an_agent_is_told_what_its_provider_refuses(agent, model, desk):
+    model.refusals = ["400 Bad Request"] * 1000
+    assert "the stand-in says no" in desk.follow(f"{recipes(agent.title)[0].rstrip()} 2>&1 || true")
+
+
+@pytest.mark.parametrize("title", ["anthropic", "openai"])
+def test_an_agent_works_without_a_broker(title, model, desk):
+    [recipe] = [recipe for recipe in recipes("Without a broker") if f"--preset {title}" in recipe]
+    desk.variables["CODEX_API_KEY"] = desk.key
+    shown = recipe.replace("belljar run", 'belljar run --ro-bind "$SSL_CERT_FILE" --env SSL_CERT_FILE')
+    assert desk.follow(shown)
+    assert model.keys == {desk.key}
+
+
+def test_a_proxy_of_the_host_can_hold_the_key(model, desk, universe):
+    model.script = AGENTS["claude"].script
+    desk.variables["MODELS_API_KEY"] = desk.key
+    recipe = recipes("Claude Code")[0]
+    desk.follow(recipe.replace("anthropic", f"models=http://localhost:{addresses.HTTP}", 1))
+    assert desk.notes.read_text() == "hello jar\n"
+    assert model.keys == {desk.key}
     assert not universe.wire.contacts()

@@ -88,6 +88,8 @@ REFUSED: list[tuple[ApiDialect, dict[str, Any]]] = [
     (R, given_input({"type": "web_search_call"})),
     (R, given_input({"type": "mcp_approval_response"})),
     (R, given_input({"type": "tool_search_output", "tools": [{"type": "mcp"}]})),
+    (R, given_input({"type": "additional_tools", "tools": [{"type": "web_search"}]})),
+    (R, given_input({"type": "additional_tools", "tools": [{"type": "namespace", "tools": [{"type": "mcp"}]}]})),
     (
         R,
         given_input(
@@ -146,6 +148,7 @@ ALLOWED: list[tuple[ApiDialect, dict[str, Any]]] = [
     (R, tools("function", "custom", "local_shell", "apply_patch")),
     (R, {"tools": [{"type": "shell", "environment": {"type": "local"}}]}),
     (R, {"tools": [{"type": "namespace", "tools": [{"type": "function"}]}]}),
+    (R, given_input({"type": "additional_tools", "tools": [{"type": "namespace", "tools": [{"type": "custom"}]}]})),
     (R, {"input": "look at https://x.test", "store": False, "include": ["reasoning.encrypted_content"]}),
     (R, given_input({"role": "user", "content": [{"type": "input_image", "image_url": PNG}]})),
     (R, given_input({"type": "function_call_output", "output": "https://x.test"}, {"type": "reasoning"})),

@@ -17,6 +17,7 @@ from belljar.gateway.io.loop import Loop
 from belljar.gateway.limits import Limits
 from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.settings import DEFAULTS, Settings
+from belljar.gateway.upstream.brokerdoor import BrokerDoor
 from belljar.gateway.upstream.hostfiles import Server
 from belljar.gateway.upstream.resolver import Resolver
 from belljar.policy import CompiledPolicy, ResolvedPolicy, Syntax, read_policy, resolve
@@ -59,6 +60,8 @@ class Serving:
         settings: Settings = DEFAULTS,
         audit: AuditLog | None = None,
         hosts: Path = NO_FILE,
+        *,
+        has_broker: bool = False,
     ) -> None:
         self.universe = universe
         self.audit = audit
@@ -68,7 +71,9 @@ class Serving:
         self.loop.on_crash = self.bugs.append
         servers = settings.resolvers or [RESOLVER]
         resolver = Resolver(self.loop, servers, hosts=hosts, resolv_conf=NO_FILE)
-        self.gateway = Gateway(self.loop, resolver, settings)
+        self.broker = BrokerDoor(self.loop, None, lambda _: None) if has_broker else None
+        broker = None if self.broker is None else self.broker.descriptor
+        self.gateway = Gateway(self.loop, resolver, settings, broker=broker)
         self._running = universe.gateway.start(self.loop.run)
         self._count = 0
 
@@ -120,6 +125,8 @@ class Serving:
     def close(self) -> None:
         """End it all."""
         self.do(self.gateway.close_all)
+        if self.broker is not None:
+            self.do(self.broker.close)
         self.loop.call_from_thread(self.loop.stop)
         self._running.result(PATIENCE)
         self.loop.close()

@@ -8,11 +8,13 @@ import fcntl
 import os
 import struct
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from belljar.backends.local import launching
 from belljar.backends.local.child import bubblewrap
+from belljar.broker import preamble
 from belljar.gateway.audit import log
 from belljar.gateway.audit.observing import Observer
 from belljar.gateway.dns.answering import Answering
@@ -28,9 +30,11 @@ from belljar.linux.programs import run
 from belljar.linux.routes import Routes
 from belljar.linux.seccomp import callfilter
 from belljar.policy import Action, AddressClass, CompiledPolicy, Reason, Verdict
+from belljar.policy.services import Service
 from belljar.sandbox import arming
-from belljar.sandbox.spec import Bind
+from belljar.sandbox.spec import Bind, SandboxSpec
 from belljar.verify import localtrial
+from belljar.verify.probes import places
 from belljar.verify.verifying import verify
 
 _ALLOW_EVERY_CALL = struct.pack("=HBBI", 0x06, 0, 0, 0x7FFF0000)
@@ -226,6 +230,42 @@ def owners_files_shown():
         return start(dataclasses.replace(spec, binds=(Bind(beside, beside, writable=False),)), *rest, **options)
 
     start = replace(localtrial, "run", show_more)
+
+
+def broker_of_every_path():
+    _change_service(lambda service: service._replace(paths=("DELETE /*", "GET /*", "POST /*")))
+
+
+def broker_of_every_tool():
+    _change_service(lambda service: service._replace(server_tools=True))
+
+
+def broker_without_a_key():
+    _change_service(lambda service: service._replace(header=()))
+
+
+def _change_service(change: Callable[[Service], Service]) -> None:
+    """Have the broker told something else of its service."""
+
+    def write_changed(sandbox: str, service: Service, **options: Any) -> Any:
+        return write(sandbox, change(service), **options)
+
+    write = replace(preamble, "write", write_changed)
+
+
+def key_in_the_environment():
+    _show_key(lambda spec, key: dataclasses.replace(spec, environment={**spec.environment, "MODELS_API_KEY": key}))
+
+
+def key_in_a_file():
+    _show_key(lambda spec, key: dataclasses.replace(spec, files={**spec.files, Path("/etc/models/key"): key.encode()}))
+
+
+def _show_key(change: Callable[[SandboxSpec, str], SandboxSpec]) -> None:
+    def show(spec: SandboxSpec, *rest: Any, **options: Any) -> Any:
+        return start(change(spec, os.environ[places.KEY_VARIABLE]), *rest, **options)
+
+    start = replace(localtrial, "run", show)
 
 
 def inherited_descriptor():

@@ -52,6 +52,11 @@ FINDINGS = {
     "owners_files_shown": {"69-owners-files"},
     "inherited_descriptor": {"35-descriptors"},
     "writable_system": {"58-planted", "59-mounts"},
+    "broker_of_every_path": {"72-other-paths-v4", "72-other-paths-v6"},
+    "broker_of_every_tool": {"72-server-tools-v4", "72-server-tools-v6"},
+    "broker_without_a_key": {"control-broker-v4", "control-broker-v6"},
+    "key_in_the_environment": {"72-key"},
+    "key_in_a_file": {"72-key"},
 }
 """What has to be found broken when a layer is off."""
 
@@ -61,8 +66,8 @@ DEAD = {
 }
 """What cannot be proven any more, because nothing works without the layer."""
 
-HELD_BY_OTHER_LAYERS = {"6", "8", "17", "18", "38", "40"}
-"""Ways out that have nothing to do with what is granted: the packet filter, or the parsers, close them."""
+HELD_BY_OTHER_LAYERS = {"6", "8", "17", "18", "38", "40", "72"}
+"""Ways out that have nothing to do with what is granted: the packet filter, the parsers or the broker close them."""
 
 
 def verify(

@@ -9,6 +9,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from belljar.broker import requirements
+from belljar.verify import brokers
 from belljar.verify.catalogue import OUT_OF_SCOPE, WAYS_OUT
 from belljar.verify.probes.kit import PROBES
 from belljar.verify.verifying import UnknownProbeError, choose
@@ -38,11 +40,15 @@ class Cli:
     def __init__(self, directory: Path, *, root: bool) -> None:
         self.directory, self.temporary, self._root = directory, directory / "tmp", root
 
-    def verify(self, *words: str) -> "subprocess.CompletedProcess[str]":
+    def verify(self, *words: str, script: str | None = None) -> "subprocess.CompletedProcess[str]":
+        """Run it, or a script that does."""
         environment = {
             "PATH": "/usr/bin:/bin", "HOME": "/home/somebody", "PYTHONPATH": f"{ROOT}", "TMPDIR": str(self.temporary)
         }  # fmt: skip
         command = belljar("verify", *words, root=self._root)
+        if script is not None:
+            program = command.index("-m")
+            command[program : program + 2] = ["-P", "-c", script]
         return subprocess.run(
             command, cwd=self.directory, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
         )
@@ -102,6 +108,19 @@ def test_a_probe_is_run_with_the_control_beside_it(cli):
     assert done.returncode == 0
 
 
+def test_brokers_are_not_tried_where_there_can_be_none(cli):
+    lacking = "import sys; sys.modules |= dict.fromkeys(['h11', 'httpcore2'])"
+    script = f"{lacking}; from belljar.cli.main import main; main()"
+    done = cli.verify("--only", "72", "--only", "48-seccomp", "--json", "report.json", script=script)
+    report = json.loads((cli.directory / "report.json").read_text())
+    verdicts = {row["id"]: (row["verdict"], row["evidence"]) for row in report["results"]}
+    assert verdicts["48-seccomp"][0] == "holds"
+    why = "there are no brokers without h11 and httpcore2; pip install 'belljar[broker]'"
+    of_brokers = ("72-key", "72-other-paths-v4", "72-server-tools-v6", "control-broker-v4")
+    assert {verdicts[name] for name in of_brokers} == {("out of scope", why)}
+    assert done.returncode == 0
+
+
 def test_errors_are_neither_success_nor_failure(cli):
     unknown = cli.verify("--only", "11-direct-adress-v4")
     assert unknown.returncode == 2
@@ -111,7 +130,7 @@ def test_errors_are_neither_success_nor_failure(cli):
 
 def test_every_way_out_is_tried_or_out_of_scope_for_a_reason():
     tried = {probe.way_out for probe in PROBES.values()} | {int(name.split("-")[0]) for name in OUTSIDE - {"witness"}}
-    assert tried - {0} | set(OUT_OF_SCOPE) == set(WAYS_OUT) == set(range(1, 72))
+    assert tried - {0} | set(OUT_OF_SCOPE) == set(WAYS_OUT) == set(range(1, 73))
     assert not tried & set(OUT_OF_SCOPE)
 
 
@@ -121,9 +140,13 @@ def test_every_probe_has_addresses_of_its_own_and_a_control_that_exists():
     assert all(probe.beside for probe in PROBES.values() if probe.id.endswith(("-v4", "-v6")) and not probe.is_control)
 
 
+def test_brokers_need_what_they_say_they_need():
+    assert brokers.MODULES == requirements._MODULES
+
+
 def test_an_unknown_probe_is_an_error():
     with pytest.raises(UnknownProbeError):
-        choose(["72"])
+        choose(["73"])
 
 
 def test_the_documentation_has_every_way_out_and_every_probe():

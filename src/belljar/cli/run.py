@@ -228,13 +228,14 @@ class _Run:
     def _lead_to_services(self, services: "Sequence[Service]") -> None:
         """Have the command be told of services, and make sure that brokers have what they need. Raises BelljarError."""
         from belljar.broker.requirements import check_brokers  # noqa: PLC0415 - most runs have none
-        from belljar.policy.variables import variables_for  # noqa: PLC0415
+        from belljar.sandbox.agentsettings import agent_files, agent_variables  # noqa: PLC0415
 
         check_brokers(services, os.environ)
-        told = variables_for(services)
+        told = agent_variables(services)
         for name in (name for name in told if name.endswith("_KEY") and name in self._spec.environment):
             self._say(f"warning: --env {name} shows the key inside, where the broker would have kept it out")
-        self._spec = replace(self._spec, environment={**told, **self._spec.environment})
+        environment = {**told, **self._spec.environment}
+        self._spec = replace(self._spec, environment=environment, files=agent_files(services))
 
     def _network(self, policy: RunPolicy, settings: "Settings", audit: int | None) -> "NetworkAccess":
         """Return what the command can reach; note in a ledger what it does with that."""
@@ -279,7 +280,7 @@ class _Run:
             _check_state(bind.source, writable=bind.writable)
         outcome = run_once(
             self._backend,
-            replace(self._spec, files={POLICY_FILE: told}),
+            replace(self._spec, files={**self._spec.files, POLICY_FILE: told}),
             self._command,
             network,
             timeout=self._options["timeout"],

@@ -15,34 +15,45 @@ _MOST_COMMON: Final = ("anthropic", "openai")
 """Whose variables are set for a service at another place, which may speak either's language."""
 
 
-def base_url(service: Service) -> str:
-    """Return where a broker is, as a program inside is to be told."""
+def variables_for(services: Iterable[Service]) -> dict[str, str]:
+    """Return the variables that lead programs to brokers. What is a provider's own goes before what may be like it."""
+    services = tuple(services)
+    found: dict[str, str] = {}
+    for service in _brokers(services):
+        if service.name not in PROVIDERS:
+            prefix = service.name.upper().replace("-", "_")
+            found |= {f"{prefix}_BASE_URL": _base_url(service), f"{prefix}_API_KEY": PLACEHOLDER}
+    for provider, service in by_provider(services).items():
+        known, key = PROVIDERS[provider], _PREFIXES.get(provider, "") + PLACEHOLDER
+        found |= dict.fromkeys(known.base_variables, base_for(provider, service))
+        found |= dict.fromkeys(known.key_variables, key)
+    return found
+
+
+def by_provider(services: Iterable[Service]) -> dict[str, Service]:
+    """Return the broker that programs of each provider are led to."""
+    brokers = _brokers(services)
+    found = {service.name: service for service in brokers if service.name in PROVIDERS}
+    if other := next((service for service in brokers if service.name not in PROVIDERS), None):
+        for provider in _MOST_COMMON:
+            found.setdefault(provider, other)
+    return found
+
+
+def base_for(provider: str, service: Service) -> str:
+    """Return where a broker is, as programs of a provider are to be told."""
+    base = _base_url(service)
+    if provider == "anthropic":
+        return base.removesuffix("/v1")  # which its programs add themselves
+    if provider == "openai" and not path_of(service.target):
+        return f"{base}/v1"  # which its programs do not
+    return base
+
+
+def _base_url(service: Service) -> str:
     port = "" if service.at == 80 else f":{service.at}"
     return f"http://{service.host}{port}{path_of(service.target)}"
 
 
-def variables_for(services: Iterable[Service]) -> dict[str, str]:
-    """Return the variables that lead programs to brokers. What is a provider's own goes before what may be like it."""
-    brokers = [service for service in services if service.is_broker]
-    found: dict[str, str] = {}
-    for service in brokers:
-        if service.name in PROVIDERS:
-            found |= _of_provider(service.name, service)
-        else:
-            prefix = service.name.upper().replace("-", "_")
-            found |= {f"{prefix}_BASE_URL": base_url(service), f"{prefix}_API_KEY": PLACEHOLDER}
-    for service in brokers:
-        if service.name not in PROVIDERS:
-            for provider in _MOST_COMMON:
-                found = _of_provider(provider, service) | found
-    return found
-
-
-def _of_provider(provider: str, service: Service) -> dict[str, str]:
-    known, base = PROVIDERS[provider], base_url(service)
-    if provider == "anthropic":
-        base = base.removesuffix("/v1")  # which its programs add themselves
-    elif provider == "openai" and not path_of(service.target):
-        base += "/v1"  # which its programs do not
-    key = _PREFIXES.get(provider, "") + PLACEHOLDER
-    return dict.fromkeys(known.base_variables, base) | dict.fromkeys(known.key_variables, key)
+def _brokers(services: Iterable[Service]) -> list[Service]:
+    return [service for service in services if service.is_broker]

@@ -26,12 +26,12 @@ from typing import Any, Final, Literal, NamedTuple
 from belljar.backends.interface import LostError, MachineError, Process, Streams
 from belljar.errors import BelljarError
 from belljar.policy.language.normal import normal_services
-from belljar.policy.variables import variables_for
 from belljar.runtime.context import Context
 from belljar.runtime.pipes import OutputPipe
 from belljar.runtime.policies import Networks
 from belljar.runtime.sandbox import Sandbox
 from belljar.runtime.threads import apart
+from belljar.sandbox.agentsettings import agent_variables
 from belljar.sandbox.spec import Command
 
 Stream = Literal["stdout", "stderr"]
@@ -119,7 +119,7 @@ class Commands:
 
     async def _start(self, sandbox: Sandbox, command: Command, stdin: bytes, pipes: Pipes) -> Process:
         services = normal_services(sandbox.network.base.document)
-        command = replace(command, environment={**variables_for(services), **command.environment})
+        command = replace(command, environment={**agent_variables(services), **command.environment})
         given = await apart(lambda: _file_with(stdin))
         ends = [pipe.open_writer() for pipe in pipes.values()]
         try:

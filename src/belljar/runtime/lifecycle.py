@@ -11,11 +11,12 @@ import asyncio
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from belljar.errors import BelljarError
 from belljar.gateway.upstream.proxy import check_enforceable
+from belljar.policy.language.normal import normal_services
 from belljar.runtime.context import Context
 from belljar.runtime.deadlines import since_boot
 from belljar.runtime.events import SandboxCreated, SandboxDeleted, SandboxPaused, SandboxResumed
@@ -24,6 +25,7 @@ from belljar.runtime.problems import FieldProblem, ProblemError, refusing
 from belljar.runtime.sandbox import IdempotentRequest, Sandbox, Status
 from belljar.runtime.storage import StorageError
 from belljar.runtime.threads import apart
+from belljar.sandbox.agentsettings import agent_files
 from belljar.sandbox.spec import SandboxSpec
 
 _SECONDS_TO_PAUSE: Final = 2.0
@@ -183,7 +185,9 @@ class Sandboxes:
 
     async def _make(self, sandbox: Sandbox, spec: SandboxSpec) -> None:
         backend, gateway = self._context.backends[sandbox.backend], self._context.gateway
-        attachment = await apart(lambda: backend.create(sandbox.id, spec))
+        services = normal_services(sandbox.network.base.document)
+        told = replace(spec, files={**spec.files, **agent_files(services)}) if services else spec
+        attachment = await apart(lambda: backend.create(sandbox.id, told))
         try:
             await apart(lambda: gateway.open(sandbox.id, sandbox.network.base, attachment))
         except BaseException:

@@ -75,6 +75,7 @@ WAYS_OUT: Final[Mapping[int, str]] = {
     69: "doors that are made for the owner",
     70: "a sandbox that keeps others waiting",
     71: "the machine's memory and processes, used up",
+    72: "a broker's key, and what it could be used for",
 }
 
 OUT_OF_SCOPE: Final[Mapping[int, str]] = {

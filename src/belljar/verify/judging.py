@@ -107,4 +107,6 @@ def is_expected(seen: Sighting) -> bool:
         return True
     if seen.address in places.BY_SOURCE.values():  # it takes a connection to find out whose they are, but not a byte
         return seen.kind is SightingKind.PACKET or not seen.data
+    if seen.address == places.BROKER_ADDRESS:
+        return seen.port == places.BROKER_PORT
     return seen.address in ("127.0.0.1", "::1") and seen.port == places.HOST_PORT

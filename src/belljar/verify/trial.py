@@ -29,6 +29,7 @@ from belljar.sandbox.files.view import POLICY_FILE
 from belljar.sandbox.ledger import Ledger
 from belljar.sandbox.network import NetworkAccess
 from belljar.sandbox.notice import notice
+from belljar.verify.brokers import missing_modules
 from belljar.verify.bundle import bundle
 from belljar.verify.internet.world import BY_SOURCE_TABLE, World
 from belljar.verify.probes import places
@@ -51,6 +52,14 @@ POLICY: Final = {
     },
     "host_ports": [places.HOST_PORT],
 }
+
+_SERVICES: Final = {
+    places.BROKER_NAME.partition(".")[0]: {
+        "url": f"http://{places.BROKER_ADDRESS}:{places.BROKER_PORT}",
+        "header": {"x-api-key": f"${{{places.KEY_VARIABLE}}}"},
+    }
+}
+"""What the sandbox has beside that, where brokers can be had."""
 
 _LIMITS: Final = Limits(names_under_wildcard=places.NAMES_UNDER_WILDCARD)
 """Those of every sandbox, but for one that would take longer to reach."""
@@ -119,6 +128,7 @@ class TrialTask:
     def _be_somebody(self) -> None:
         """Have something to lose: secrets, a home, and a Python that imports from where the agent works."""
         os.environ |= {places.PRIVATE_VARIABLE: self.run, "HOME": str(self.home)}
+        os.environ |= {places.KEY_VARIABLE: places.broker_key(self.run), "no_proxy": "*"}
         before = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = f"{self.workdir / OWN_PLACE}{f'{os.pathsep}{before}' if before else ''}"
 
@@ -160,7 +170,8 @@ def files() -> dict[Path, bytes]:
 
 
 def _policy() -> CompiledPolicy:
-    return compile_policy(policy_from(Reading(POLICY)).policy, host_addresses=own_addresses())
+    document = POLICY if missing_modules() else {**POLICY, "services": _SERVICES}
+    return compile_policy(policy_from(Reading(document)).policy, host_addresses=own_addresses())
 
 
 def hear(channel: socket.socket) -> bytes:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from belljar.backends import registry
 from belljar.errors import BelljarError
 from belljar.verify import outside
+from belljar.verify.brokers import triable
 from belljar.verify.catalogue import OUT_OF_SCOPE, WAYS_OUT, title
 from belljar.verify.judging import WITNESS
 from belljar.verify.probes.kit import PROBES, Probe
@@ -33,7 +34,7 @@ def verify(
     UnknownProbeError, UnknownBackendError, MachineError, WorldError, TrialError.
     """
     started, clock = datetime.now(UTC), time.monotonic()
-    chosen, policy = choose(only), outside.policy_of_the_machine()
+    (chosen, untried), policy = triable(choose(only)), outside.policy_of_the_machine()
     maker: TrialMaker = registry.load(registry.find(backend).trial)(os.environ)
     with workshop() as place:
         inside = try_out(chosen, place, maker, prepare)
@@ -45,8 +46,9 @@ def verify(
             *([outside.left_programs_are_not_asked(place)] if _is_wanted("61-seen-from-outside", only) else []),
             outside.audit_is_intact(place),
         ]
-    tried = {probe.id for probe in chosen} | {WITNESS}
-    rows = [row for row in (*inside, *around, *_out_of_scope()) if row.id in tried or _is_wanted(row.id, only)]
+    tried = {probe.id for probe in chosen} | {row.id for row in untried} | {WITNESS}
+    every = (*inside, *untried, *around, *_out_of_scope())
+    rows = [row for row in every if row.id in tried or _is_wanted(row.id, only)]
     return Report(backend, started, time.monotonic() - clock, tuple(sorted(rows, key=_by_way_out)))
 
 

@@ -59,7 +59,7 @@ RESPONSES_ITEMS: Final = _names(
     message reasoning function_call function_call_output custom_tool_call custom_tool_call_output
     local_shell_call local_shell_call_output shell_call shell_call_output apply_patch_call
     apply_patch_call_output computer_call computer_call_output item_reference compaction compaction_summary
-    compaction_trigger context_compaction tool_search_call tool_search_output
+    compaction_trigger context_compaction tool_search_call tool_search_output additional_tools
     """
 )
 OPENAI_PARTS: Final = _names(

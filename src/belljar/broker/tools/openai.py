@@ -66,7 +66,7 @@ def _tools(tools: Any) -> None:
 def _item(item: dict[str, Any]) -> None:
     kind = kind_of(item, "message") or ""
     one_of(kind, RESPONSES_ITEMS, "an item of the type")
-    if kind == "tool_search_output":
+    if kind in {"tool_search_output", "additional_tools"}:
         _tools(item.get("tools"))
     elif kind == "message":
         _content(item.get("content"), "a message's content")

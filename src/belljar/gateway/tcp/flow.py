@@ -97,6 +97,11 @@ class TcpFlow(LiveFlow):
             self._told_client = True
         return relay
 
+    @property
+    def _leads_to_broker(self) -> bool:
+        """Whether the other side is a broker: it never speaks first, and owes an answer to all that is asked."""
+        return self.service is not None and self.service.is_broker
+
     async def _listen(self, relay: Relay) -> tuple[FirstBytes, bytes]:
         """Read what the client says first, and pass on what may be before it is complete; return what may not."""
         reader, client, sandbox = FirstBytesReader(), self._client, self.sandbox
@@ -104,7 +109,7 @@ class TcpFlow(LiveFlow):
         said = reader.feed(data) if data is not None else None
         if data is not None and client.kept is not None:
             client.kept.keep(data)
-        if said is None:  # it may wait for the server to speak first
+        if said is None and not self._leads_to_broker:  # it may wait for the server to speak first
             relay.down.start()
         while said is None and reader.is_harmless:
             await _pass_on(relay, reader.take())
@@ -123,8 +128,7 @@ class TcpFlow(LiveFlow):
         if relay.down.bytes or relay.down.finished:
             raise ConnectionResetError("a server that speaks first does not speak HTTP")
         relay.down.pause()
-        is_broker = self.service is not None and self.service.is_broker
-        self._http = HttpRelay(self.sandbox, relay, self._check_request, answer_is_owed=is_broker)
+        self._http = HttpRelay(self.sandbox, relay, self._check_request, answer_is_owed=self._leads_to_broker)
         await self._http.run(said)
 
     async def _run_tls(self, relay: Relay, said: TlsClient, unpassed: bytes) -> None:

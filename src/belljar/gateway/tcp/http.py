@@ -70,8 +70,10 @@ class HttpRelay:
                 raise ConnectionResetError("what cannot be read cannot be passed on")
             if offers_other_protocols(head):
                 raw = rewrite(head, head.target, keep_alive=head.keep_alive)
-            response = await self._exchange(head, raw)
-            self._relay.client.watch.on_readable = None
+            try:
+                response = await self._exchange(head, raw)
+            finally:
+                self._relay.client.watch.on_readable = None  # also if somebody else has the last word
             if response.has_switched:
                 await self._switch()
                 return

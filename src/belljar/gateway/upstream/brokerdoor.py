@@ -37,6 +37,9 @@ _WAITING: Final = 4096
 
 _SECONDS_TO_START: Final = 10.0
 _YOUNG_SECONDS: Final = 2.0
+_MOST_YOUNG_DEATHS: Final = 2
+"""In a row. One can have been killed by somebody."""
+
 _LONGEST_LINE: Final = 1 << 16
 _READ_BYTES: Final = 1 << 16
 _UNTOLD: Final = {"input_tokens": 0, "output_tokens": 0, "bytes_up": 0, "bytes_down": 0}
@@ -58,7 +61,9 @@ class BrokerDoor:
         self._said: socket.socket | None = None
         self._unread = bytearray()
         self._born = -_YOUNG_SECONDS
-        self._is_failing = self._is_closed = False
+        self._young_deaths = 0
+        """How many brokers in a row have died young."""
+        self._is_closed = False
         self._may_start = True
         """Whether a broker may be started from now on; not if what it would import can have been written to."""
         self._wait()
@@ -89,11 +94,19 @@ class BrokerDoor:
         self._loop.watch(self._listener).on_readable = self._on_connection
 
     def _on_connection(self) -> None:
-        if not self._may_start or (self._is_failing and self._loop.clock() - self._born < _YOUNG_SECONDS):
+        if not self._may_start or (self._is_failing and self._is_young):
             self._turn_away()
             return
         self._loop.unwatch(self._listener)
         self._start()
+
+    @property
+    def _is_failing(self) -> bool:
+        return self._young_deaths >= _MOST_YOUNG_DEATHS
+
+    @property
+    def _is_young(self) -> bool:
+        return self._loop.clock() - self._born < _YOUNG_SECONDS
 
     def _turn_away(self) -> None:
         """Close the connections that wait."""
@@ -169,7 +182,7 @@ class BrokerDoor:
 
     def _ended(self) -> None:
         """Wait for the next connection; those that wait already would be the next to start it."""
-        self._is_failing = self._loop.clock() - self._born < _YOUNG_SECONDS
+        self._young_deaths = self._young_deaths + 1 if self._is_young else 0
         if self._is_closed:
             return
         if self._is_failing:

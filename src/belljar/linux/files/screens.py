@@ -42,14 +42,21 @@ class Screens:
             mounts.mount_overlay(target, *((held, str(self._empty)) if ours is None else (str(ours), held)))
 
     def _put_together(self, source: Path, target: Path, ours: Path | None) -> None:
-        replaced = {file.name: file for file in ours.iterdir()} if ours is not None else {}
-        for name, file in replaced.items():
-            (target / name).touch()
-            mounts.bind(str(file), target / name)
+        replaced = {entry.name: entry for entry in ours.iterdir()} if ours is not None else {}
+        for name, place in replaced.items():
+            self._replace(source / name, target / name, place)
         with os.scandir(source) as entries:
             for entry in entries:
                 if entry.name not in replaced:
                     self._add(entry, target / entry.name)
+
+    def _replace(self, source: Path, target: Path, ours: Path) -> None:
+        if ours.is_dir():
+            target.mkdir()
+            self.screen(source if source.is_dir() and not source.is_symlink() else self._empty, target, ours)
+        else:
+            target.touch()
+            mounts.bind(str(ours), target)
 
     def _add(self, entry: "os.DirEntry[str]", target: Path) -> None:
         path = Path(entry.path)

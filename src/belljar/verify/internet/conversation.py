@@ -22,8 +22,9 @@ _RETRY: Final = bytes.fromhex(
 class Conversation:
     """One connection to the witness. Bytes in, bytes out."""
 
-    def __init__(self, address: str, port: int) -> None:
-        self.address, self.port = address, port
+    def __init__(self, address: str, port: int, key: bytes = b"") -> None:
+        """Answer requests that have a key in them, if there is to be one."""
+        self.address, self.port, self._key = address, port, key
         self.received = bytearray()
         self._answered = 0
         self._has_asked_again = False
@@ -59,6 +60,8 @@ class Conversation:
         return answers
 
     def _answer(self, head: bytes) -> bytes:
+        if self._key not in head:
+            return b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
         target = head.split(b" ")[1] if head.count(b" ") >= 2 else b""
         if target.startswith(_REDIRECTION):
             location = target.removeprefix(_REDIRECTION).decode("latin-1")

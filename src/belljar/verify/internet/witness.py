@@ -62,6 +62,7 @@ class Witness:
         self._zone = Zone()
         self._seen: list[Sighting] = []
         self._conversations: list[Conversation] = []
+        self._keys = {places.BROKER_PORT: places.broker_key(run).encode()}
         internet, host = world.internet, world.host
         self._captures = (internet.run(Capture), host.run(partial(Capture, "lo")))
         for capture in self._captures:
@@ -69,6 +70,7 @@ class Witness:
         self._listen(internet, STREAMS_TO)
         self._listen(host, places.HOST_PORT)
         self._listen(host, places.OTHER_HOST_PORT)
+        self._listen(host, places.BROKER_PORT)
         for family, address in places.RESOLVER.items():
             server = internet.run(partial(_bound, family, address, places.DNS))
             self._watch(server, partial(self._answer_question, server))
@@ -142,7 +144,8 @@ class Witness:
             destination = original_destination(accepted)
         except OSError:  # the host's own services are not redirected
             destination = own_address(accepted)
-        conversation = Conversation(str(destination.address), destination.port)
+        port = destination.port
+        conversation = Conversation(str(destination.address), port, self._keys.get(own_address(accepted).port, b""))
         self._conversations.append(conversation)
         self._send(accepted, conversation.greeting())
         self._watch(accepted, partial(self._converse, accepted, conversation))

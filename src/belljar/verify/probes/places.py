@@ -4,6 +4,7 @@ Every address in it is the witness's, so whatever leaves the sandbox arrives, wh
 probes call their own are theirs alone: who turns up there is known by that.
 """
 
+from hashlib import sha256
 from typing import Final
 
 HOST: Final = {4: "192.0.2.1", 6: "2001:db8:1::1"}
@@ -63,6 +64,13 @@ NEIGHBOUR_SOCKET: Final = "\0belljar-verify-neighbour"
 OWN: Final = {4: "192.0.0.8", 6: "fd62:656c:6c6a::1"}
 """The address that every sandbox has for itself, beside those of the loopback interface."""
 
+BROKER_NAME: Final = "models.belljar.internal"
+BROKER_ADDRESS, BROKER_PORT = "127.0.0.2", 7004
+"""Where a broker is inside, and what it leads to: a service of the host, where the witness stands in for a provider."""
+
+KEY_VARIABLE: Final = "BELLJAR_VERIFY_KEY"
+"""Where whoever starts the sandbox has the key for it."""
+
 PRIVATE_VARIABLE: Final = "BELLJAR_VERIFY_PRIVATE"
 """A variable in the environment of whoever starts the sandbox."""
 
@@ -71,3 +79,8 @@ OWN_V6: Final = "2001:db8:bad::{number:x}"
 PRIVATE_V4: Final = "10.9.0.{number}"
 PRIVATE_V6: Final = "fd00:9::{number:x}"
 """Addresses of one probe alone; there are 254 of each."""
+
+
+def broker_key(run: str) -> str:
+    """Return the key of a run's broker. It is nowhere but where it was made: whoever looks for it makes it anew."""
+    return f"sk-{sha256(run.encode()).hexdigest()}"

@@ -16,6 +16,7 @@ from belljar.verify.probes import controls, first
 from belljar.verify.probes.host import files, homes, kernel, limits, modes, mounted, owners, processes, sockets
 from belljar.verify.probes.kit import PROBES, Mark, Probe, Scene
 from belljar.verify.probes.network import (
+    brokers,
     claims,
     denials,
     direct,
@@ -32,7 +33,7 @@ from belljar.verify.probes.network import (
 
 MODULES: Final = (
     first, controls, denials, questions, direct, hostroutes, metadata, claims, exchanges, listeners, neighbours,
-    protocols, seal, kernel, processes, modes, mounted, limits, homes, sockets, files, owners,
+    protocols, brokers, seal, kernel, processes, modes, mounted, limits, homes, sockets, files, owners,
 )  # fmt: skip
 """The modules that register probes, in the order in which these are run."""
 
@@ -77,6 +78,11 @@ def in_order() -> list[Probe]:
     """Return all probes in the order in which they are run."""
     modules = [module.__name__ for module in MODULES]
     return sorted(PROBES.values(), key=lambda probe: modules.index(probe.function.__module__))
+
+
+def needs_broker(probe: Probe) -> bool:
+    """Tell whether a probe is of something that not every installation has."""
+    return probe.function.__module__ == brokers.__name__
 
 
 def _start(probe: Probe, mark: Mark) -> tuple[int, int]:

@@ -86,14 +86,16 @@ class Stage:
         self._places[bind] = target
 
     def _files_in(self, directory: Path) -> Path | None:
-        """Put files that exist inside only, and belong into a directory, into one of their own; None without any."""
-        found = [path for path in self.files if path.parent == directory]
+        """Put files that exist inside only, and belong below a directory, into one of their own; None without any."""
+        found = [path for path in self.files if path.is_relative_to(directory)]
         if not found:
             return None
         place = self._new_place()
         for path in found:
-            (place / path.name).write_bytes(self.files.pop(path))
-            (place / path.name).chmod(0o444)
+            file = place / path.relative_to(directory)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(self.files.pop(path))
+            file.chmod(0o444)
         return place
 
     def _hide(self, scratch: Bind, empty: Path) -> None:
