@@ -97,7 +97,7 @@ def ask(machine: Machine, jar: str, name: str = "models", *options: str) -> int:
 def brokers(machine: Machine) -> list[int]:
     """Return the brokers of a server."""
     state = os.fsencode(machine.state)
-    return [pid for pid, words in _commands() if b"belljar.broker.__main__" in words and state in words]
+    return [pid for pid, words in _commands() if b"--events" in words and state in words]
 
 
 def _commands() -> list[tuple[int, bytes]]:
