@@ -1,6 +1,7 @@
 """Which proxy leads to a host, by the variables that everyone knows: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY.
 
-The broker is a client of its user's on the host, like the others there, and goes the way that these go.
+The broker is a client of its user's on the host, like the others there, and goes the way that these go. But what is in
+the clear because it stays on this machine stays there, with the key that is in it.
 """
 
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 import httpcore2
 
 from belljar.errors import BelljarError
+from belljar.policy.services import is_this_machine
 
 
 class ProxyVariableError(BelljarError):
@@ -21,6 +23,8 @@ def proxy_for(scheme: str, host: str, environ: Mapping[str, str]) -> httpcore2.P
     names = (f"{scheme}_proxy", f"{scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
     found = next((name for name in names if environ.get(name)), None)
     if found is None or is_excepted(host, environ.get("no_proxy") or environ.get("NO_PROXY") or ""):
+        return None
+    if scheme == "http" and _is_here(host):
         return None
     try:
         return _read(environ[found])
@@ -36,6 +40,13 @@ def _read(url: str) -> httpcore2.Proxy:
     name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     credentials = (unquote(parts.username), unquote(parts.password or "")) if parts.username is not None else None
     return httpcore2.Proxy(f"{parts.scheme}://{name}:{port}", auth=credentials)
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return is_this_machine(ip_address(host))
+    except ValueError:
+        return is_this_machine(host)
 
 
 def is_excepted(host: str, exceptions: str) -> bool:
