@@ -67,8 +67,8 @@ class SpendingLedger:
         os.write(self._file, _line(key, more))
         self._written += 1
         if self._written > _LINES_BETWEEN + len(self._used):
-            os.close(self._file)
-            self._file = self._write_anew()
+            before, self._file = self._file, self._write_anew()  # which may fail, and then nothing is closed
+            os.close(before)
 
     def close(self) -> None:
         """Let another broker have the directory."""
@@ -78,9 +78,13 @@ class SpendingLedger:
     def _write_anew(self) -> int:
         new = self._path.with_suffix(".new")
         file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        with os.fdopen(os.dup(file), "wb") as stream:
-            stream.writelines(_line(key, used) for key, used in self._used.items())
-        new.rename(self._path)
+        try:
+            with os.fdopen(os.dup(file), "wb") as stream:
+                stream.writelines(_line(key, used) for key, used in self._used.items())
+            new.rename(self._path)
+        except OSError:
+            os.close(file)
+            raise
         self._written = len(self._used)
         return file
 
