@@ -30,6 +30,7 @@ from belljar.policy.services import Service
 
 _SWITCHING: Final = 101
 _UNAUTHORIZED: Final = 401
+_FIRST_ERROR: Final = 400
 
 
 class Broker:
@@ -109,7 +110,7 @@ def _sent(
     exchange: Exchange, asked: Asked, headers: list[tuple[str, Secret]], record: RequestRecord, kept: Kept
 ) -> Sent:
     ours = [(name.encode(), value.reveal().encode()) for name, value in headers]
-    sent = for_upstream(exchange.headers, ours)
+    sent = for_upstream(exchange.headers, ours, is_judged=asked.is_judged)
     if asked.is_websocket:
         exchange.has_said_all()
         return Sent("GET", asked.target, sent + websocket.for_upstream(exchange.headers), None)
@@ -146,6 +147,10 @@ async def _relay(
             502, "encoding", "the provider's answer is encoded, though that was not asked for: not counted"
         )
     answer = record.answer = Answer(first(headers, b"content-type") or b"")
+    record.is_estimated = counts and asked.is_judged and response.status < _FIRST_ERROR
+    if record.is_estimated and not answer.can_be_read:
+        answer.cut_off()
+        raise RefusedRequest(502, "encoding", "the provider's answer is in a form in which nothing can be counted")
     hiding = WithoutUsage() if asked.hides_usage and answer.is_stream else None
     await exchange.answer(response.status, headers, response.extensions.get("reason_phrase", b""))
     try:

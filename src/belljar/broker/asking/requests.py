@@ -10,7 +10,7 @@ from belljar.broker.asking.streamoptions import ask_for_usage
 from belljar.broker.dialects import ApiDialect, dialect_of, is_harmless, model_in
 from belljar.broker.http import websocket
 from belljar.broker.http.exchange import Exchange
-from belljar.broker.http.headers import first, without_secrets
+from belljar.broker.http.headers import without_secrets
 from belljar.broker.http.room import Kept
 from belljar.broker.preamble import Preamble
 from belljar.broker.refusals import RefusedRequest
@@ -66,7 +66,7 @@ async def read(exchange: Exchange, preamble: Preamble, kept: Kept) -> Asked:
     if refuses and (is_websocket or (exchange.has_body and asked.dialect is ApiDialect.OTHER)):
         _check_named(service, rule, path)
     if exchange.has_body and asked.dialect is not ApiDialect.OTHER and (refuses or counts_tokens(service)):
-        return await _judged(exchange, asked, kept, refuses=refuses, counts=counts_tokens(service))
+        return await _judged(exchange, asked, kept, service, refuses=refuses)
     return asked
 
 
@@ -103,9 +103,10 @@ def _check_named(service: Service, rule: str, path: str) -> None:
     )
 
 
-async def _judged(exchange: Exchange, asked: Asked, kept: Kept, *, refuses: bool, counts: bool) -> Asked:
-    if (coding := first(exchange.headers, b"content-encoding")) not in {None, b"identity"}:
-        shown = (coding or b"").decode("latin-1")[:40]
+async def _judged(exchange: Exchange, asked: Asked, kept: Kept, service: Service, *, refuses: bool) -> Asked:
+    codings = {value for name, value in exchange.headers if name == b"content-encoding"} - {b"identity"}
+    if codings:
+        shown = b", ".join(codings).decode("latin-1")[:40]
         raise RefusedRequest(
             415, "encoding", f"the body is encoded ({shown!r}), and has to be read here; send it as it is"
         )
@@ -116,9 +117,13 @@ async def _judged(exchange: Exchange, asked: Asked, kept: Kept, *, refuses: bool
     if refuses:
         judge(asked.dialect, request)
         answers_alone(asked.model)
-    if counts and asked.dialect is ApiDialect.CHAT and (changed := ask_for_usage(body, request)) is not None:
-        kept.replace(changed)
-        return asked._replace(hides_usage=True)
+    if request.get("models") is not None and _counts(service, "dollars"):
+        raise RefusedRequest(403, "price", "there is a budget in dollars, and models may have other prices; name one")
+    if counts_tokens(service) and asked.dialect is ApiDialect.CHAT:
+        changed = ask_for_usage(body, request)
+        if changed is not None:
+            kept.replace(changed)
+            return asked._replace(hides_usage=True)
     return asked
 
 
@@ -147,7 +152,9 @@ async def _parsed_aside(body: bytes) -> Any:
 
 def counts_tokens(service: Service) -> bool:
     """Tell whether a service has a bound that takes reading what passes."""
+    return _counts(service, "input_tokens", "output_tokens", "dollars")
+
+
+def _counts(service: Service, *names: str) -> bool:
     budgets = [service.budget, *([service.shared.budget] if service.shared else ())]
-    return any(
-        bound is not None for budget in budgets for bound in (budget.input_tokens, budget.output_tokens, budget.dollars)
-    )
+    return any(getattr(budget, name) is not None for budget in budgets for name in names)
