@@ -327,6 +327,17 @@ def test_a_ledger_that_cannot_be_written_anew_writes_nowhere_else(tmp_path: Path
     again.close()
 
 
+@pytest.mark.parametrize("name", ["budgets.new", "budgets.lock"])
+def test_a_ledger_follows_no_link(tmp_path: Path, name: str):
+    (tmp_path / "of another").write_text("kept")
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / name).symlink_to(tmp_path / "of another")
+    with pytest.raises(OSError, match="symbolic"):
+        SpendingLedger(state)
+    assert (tmp_path / "of another").read_text() == "kept"
+
+
 def test_a_long_ledger_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("belljar.broker.spending.ledger._LINES_BETWEEN", 10)
     ledger = SpendingLedger(tmp_path)
