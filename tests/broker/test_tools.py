@@ -321,6 +321,10 @@ def test_an_unknown_api_is_let_through_if_it_is_named(broker: Running, provider:
     default = service(provider.url, "other", paths=("POST /*/chat/completions",))
     assert broker.ask(default, path="/v1/files", body="{}", refuse_tools=True).status == 403
     assert len(provider.raw) == before
+    own = service(provider.url, "other", paths=("POST /v1/*",))
+    for path in ("/v1/Chat/Completions", "/v1/chat/completions/", "/v1/messages%20"):
+        assert broker.ask(own, path=path, body={"plugins": []}, refuse_tools=True).status == 403
+    assert len(provider.raw) == before
     named = service(provider.url, paths=("POST /v1/files",))
     assert broker.ask(named, path="/v1/files", body="{}", refuse_tools=True).status == 200
     own = service(provider.url, "tickets", paths=("POST /api/*",))
