@@ -10,7 +10,7 @@ import pytest
 from belljar.broker.secrets import Secret, SecretError, Secrets, references, resolve_all
 from belljar.broker.secretsfile import UserFileError, place_of, read_mapping
 from belljar.linux.files import usersfiles
-from tests.broker.running import KEY, Running, service
+from tests.broker.running import KEY, Running, answer_of, service
 from tests.broker.standin import Call, StandIn
 
 
@@ -157,6 +157,31 @@ def test_a_secret_is_read_again_when_the_provider_refuses_it(
     finally:
         running.stop()
         provider.pages.clear()
+
+
+def test_a_command_is_run_once_for_many_who_wait(provider: StandIn, environ: dict[str, str], tmp_path: Path):
+    """A keeper of passwords may ask its user, and a sandbox can send a thousand requests meanwhile."""
+    script, runs, gate = tmp_path / "keeper", tmp_path / "runs", tmp_path / "gate"
+    os.mkfifo(gate)
+    script.write_text(f"#!/bin/sh\necho run >> {runs}\ncat {gate}\n")
+    script.chmod(0o700)
+    (tmp_path / "secrets.yaml").write_text(f"ANTHROPIC_API_KEY: {{command: [{script}]}}")
+    running = Running(tmp_path, {**environ, "BELLJAR_SECRETS": str(tmp_path / "secrets.yaml")})
+    waiting = [running.client(service(provider.url)) for _ in range(5)]
+    try:
+        for client in waiting:
+            client.request("POST", "/v1/messages", "{}")
+        other = service(provider.url, header=(("x-other", "plain"),))
+        assert running.ask(other, body="{}").status == 200
+        with gate.open("w") as answer:
+            answer.write("the-key\n")
+        assert [answer_of(client).status for client in waiting] == [200] * 5
+        assert runs.read_text() == "run\n"
+        assert provider.seen[-1].header("x-api-key") == "the-key"
+    finally:
+        for client in waiting:
+            client.close()
+        running.stop(kill=True)
 
 
 def test_a_missing_key_is_an_answer(broker: Running, provider: StandIn):

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 import httpcore2
 
@@ -19,7 +20,7 @@ from belljar.broker.http.headers import Header, first, for_client, for_upstream
 from belljar.broker.http.room import Kept, Room
 from belljar.broker.record import RequestRecord
 from belljar.broker.refusals import RefusedRequest
-from belljar.broker.secrets import Secret, SecretError, Secrets
+from belljar.broker.secrets import Secret, SecretError, Secrets, references
 from belljar.broker.spending.answers import Answer
 from belljar.broker.spending.budgets import Budgets
 from belljar.broker.spending.ledger import SpendingLedger
@@ -42,6 +43,8 @@ class Broker:
         self._budgets = Budgets(ledger, Prices(environ))
         self._backoff = Backoff()
         self._room = Room()
+        self._looking_up = WeakValueDictionary[tuple[str, ...], asyncio.Lock]()
+        """Who waits for a secret waits for one lookup: it may run a command, or ask the user."""
         self._events = events
 
     async def handle(self, door: Door, exchange: Exchange) -> None:
@@ -83,7 +86,8 @@ class Broker:
         try:
             if self._secrets.is_at_hand(service):
                 return self._secrets.headers_of(service)
-            return await asyncio.to_thread(self._secrets.headers_of, service)
+            async with self._looking_up.setdefault(references(service), asyncio.Lock()):
+                return await asyncio.to_thread(self._secrets.headers_of, service)
         except SecretError as error:
             raise RefusedRequest(502, "secret", str(error)) from None
 
