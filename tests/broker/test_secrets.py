@@ -42,6 +42,14 @@ def test_a_reference_is_a_variable_where_the_broker_runs():
     assert references(refers("${A} ${B}")) == ("A", "B")
 
 
+def test_variables_of_our_own_are_nobodys_secret(secrets):
+    """A policy could otherwise have the token of a server sent to whom it likes."""
+    with pytest.raises(SecretError, match="stands for nothing"):
+        resolved({"BELLJAR_TOKEN": "of-a-server"}, "${BELLJAR_TOKEN}")
+    named = {**secrets("BELLJAR_TOKEN: {env: TOKEN}"), "BELLJAR_TOKEN": "of-a-server"}
+    assert resolved(named, "${BELLJAR_TOKEN}") == "of-the-environment"
+
+
 def test_a_value_is_not_looked_into():
     assert resolved({"TOKEN": "${OTHER}", "OTHER": "x"}) == "Bearer ${OTHER}"
 
