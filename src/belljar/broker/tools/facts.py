@@ -83,9 +83,11 @@ OPENAI_FETCHED: Final = frozenset({"file_url", "file_id"})
 """Fields of a part by which the provider looks for its content elsewhere."""
 
 SEARCHING_MODELS: Final = re.compile(
-    r".*(?:-search(?:-|$|:)|deep-research|:online(?:$|:)|@preset/).*|(?:.*/)?(?:sonar|compound)(?:[-:].*)?", re.DOTALL
+    r".*(?:-search(?:-|$|:)|deep-research|[:-]online(?:$|:)|@preset/|openrouter/auto(?:$|:)).*"
+    r"|(?:.*[/-])?(?:sonar|compound)(?:[-:].*)?",
+    re.DOTALL,
 )
-"""Models that go out by themselves, or may: what a preset is, only the account knows."""
+"""Models that go out by themselves, or may: what a preset is, only the account knows; a router has others choose."""
 
 GEMINI_FIELDS: Final = _names(
     """
