@@ -4,8 +4,8 @@ Theory of operation
 -------------------
 A policy names secrets and never has one, so who reads a policy has no key. Who writes one says where a key is sent, and
 is trusted with that. What a name stands for is looked up in the user's secrets file first, and then in the environment,
-whose variables of Belljar's own stand for nothing: they open servers, and are nobody's API key. The file alone says which
-command is run or which file is read: a policy cannot.
+whose variables of Belljar's own stand for nothing: they open servers, and are nobody's API key. The file alone says
+which command is run or which file is read: a policy cannot.
 
 A value is looked up when it is first used, and again after five minutes, or when the provider did not accept it: keys
 are exchanged while sandboxes run. It is wrapped from the moment it is read until it is put into a request, and the
