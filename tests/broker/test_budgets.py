@@ -1,7 +1,9 @@
 """How much of a service may be used, and what is counted."""
 
 import json
+import os
 import resource
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +181,74 @@ def test_an_encoded_answer_cannot_be_counted(broker: Running, provider: StandIn)
     assert answer.status == 502
 
 
+@pytest.mark.parametrize("stream", [1, "true", "on"], ids=repr)
+def test_a_stream_that_only_some_take_for_one_is_refused(broker: Running, provider: StandIn, stream: Any):
+    """Lenient servers would stream, and tell nothing of tokens."""
+    before = len(provider.raw)
+    used = service(provider.url, "openai", budget=Budget(output_tokens=9))
+    answer = broker.ask(used, path="/v1/chat/completions", body={"stream": stream})
+    assert (answer.status, len(provider.raw)) == (400, before)
+    assert broker.ask(used, path="/v1/chat/completions", body={"stream": False}).status == 200
+
+
+def test_an_answer_is_not_asked_to_leave_its_usage_out(broker: Running, provider: StandIn):
+    query = "fields=candidates&alt=sse&%66ields=x&alt=proto&alt=json"
+    path = "/v1beta/models/gemini-3:generateContent"
+    masks = {"x-goog-fieldmask": "candidates", "X_Goog_FieldMask": "candidates"}
+    broker.ask(service(provider.url, "gemini"), path=f"{path}?{query}", body="{}", headers=masks)
+    assert provider.seen[-1].target == f"{path}?alt=sse&alt=json"
+    assert "candidates" not in str(provider.seen[-1].headers)
+
+
+def test_an_answer_in_a_form_that_cannot_be_counted_is_not_passed_on(broker: Running, provider: StandIn):
+    async def page(call: Call) -> None:
+        await call.answer(b"\x0a\x04BLOB", kind="application/x-protobuf")
+
+    provider.pages["/v1/messages"] = page
+    assert broker.ask(service(provider.url), body="{}").status == 200
+    answer = broker.ask(service(provider.url, budget=Budget(output_tokens=9)), body="{}")
+    assert (answer.status, b"BLOB" in answer.body) == (502, False)
+
+
+def test_a_model_to_fall_back_to_has_no_other_price(broker: Running, provider: StandIn):
+    before = len(provider.raw)
+    used = service(provider.url, "openai", budget=Budget(dollars=1))
+    body = {"model": "gpt-cheap", "models": ["dear"]}
+    answer = broker.ask(used, path="/v1/chat/completions", body=body)
+    assert (answer.status, len(provider.raw)) == (403, before)
+    assert broker.ask(used, path="/v1/chat/completions", body={"model": "gpt-cheap"}).status == 200
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_stream_that_tells_nothing_counts_what_was_asked(broker: Running, provider: StandIn, leaves: bool):
+    """A client may leave with the answer, just before it would be told what that took."""
+
+    async def page(call: Call) -> None:
+        await call.stream()
+        for _ in range(60):
+            await call.event({"choices": [{"delta": {"content": "x"}}]})
+        if leaves:
+            await call.reader.read()
+        await call.chunk(b"")
+
+    provider.pages["/v1/chat/completions"] = page
+    sandbox = f"leaving {leaves}"
+    used = service(provider.url, "openai", budget=Budget(input_tokens=1000))
+    client = broker.client(used, sandbox)
+    client.request("POST", "/v1/chat/completions", json.dumps({"stream": True, "user": "x" * 4000}))
+    response = client.getresponse()
+    while b"x" not in response.readline():
+        pass
+    if not leaves:
+        response.read()
+    response.close()
+    client.close()
+    event = broker.event(sandbox=sandbox)
+    assert 1000 <= event["input_tokens"] <= 1100
+    assert event["output_tokens"] >= 1
+    assert broker.ask(used, path="/v1/chat/completions", body="{}", sandbox=sandbox).status == 429
+
+
 def test_a_stream_that_is_cut_off_counts_what_was_seen(broker: Running, provider: StandIn):
     async def page(call: Call) -> None:
         await call.stream()
@@ -235,6 +305,37 @@ def test_what_cannot_be_written_down_is_not_let_through(provider: StandIn, envir
         assert len(provider.seen) == before
     finally:
         running.stop()
+
+
+def test_a_ledger_that_cannot_be_written_anew_writes_nowhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("belljar.broker.spending.ledger._LINES_BETWEEN", 2)
+    ledger = SpendingLedger(tmp_path)
+    (tmp_path / "budgets.new").mkdir()
+    key = ("sandbox", "a", "b")
+    for _ in range(3):
+        ledger.add(key, Amounts(requests=1))
+    with pytest.raises(OSError, match="directory"):
+        ledger.add(key, Amounts(requests=1))
+    with (tmp_path / "of another").open("wb") as next_file, suppress(OSError):
+        ledger.add(key, Amounts(requests=1))
+        assert os.fstat(next_file.fileno()).st_size == 0
+    assert (tmp_path / "of another").read_bytes() == b""
+    (tmp_path / "budgets.new").rmdir()
+    ledger.close()
+    again = SpendingLedger(tmp_path)
+    assert again.used(key) == Amounts(requests=5)
+    again.close()
+
+
+@pytest.mark.parametrize("name", ["budgets.new", "budgets.lock"])
+def test_a_ledger_follows_no_link(tmp_path: Path, name: str):
+    (tmp_path / "of another").write_text("kept")
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / name).symlink_to(tmp_path / "of another")
+    with pytest.raises(OSError, match="symbolic"):
+        SpendingLedger(state)
+    assert (tmp_path / "of another").read_text() == "kept"
 
 
 def test_a_long_ledger_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -165,6 +165,16 @@ def test_the_way_that_belljar_has_of_its_own_is_gone_first(provider: StandIn, en
         assert len(asked) == 1
 
 
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+def test_plain_http_to_this_machine_goes_through_no_proxy(environ: dict[str, str], tmp_path: Path, name: str):
+    """A proxy would be shown the key, which is in the clear there."""
+    with StandIn() as proxy, StandIn() as plain, running(tmp_path, {**environ, name: proxy.url}) as broker:
+        for host in ("localhost", "127.0.0.1"):
+            assert broker.ask(service(plain.url.replace("localhost", host)), body="{}").status == 200
+        assert KEY.encode() in plain.raw
+        assert not proxy.raw
+
+
 def test_a_proxy_that_refuses_is_told_of(provider: StandIn, environ: dict[str, str], tmp_path: Path):
     before = len(provider.raw)
     with corporate_proxy(refuses=True) as (place, asked):

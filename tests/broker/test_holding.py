@@ -6,12 +6,18 @@ import resource
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from belljar.broker import preamble
+from belljar.broker.asking.turns import Turns
 from belljar.broker.http.bytestream import ByteStream, StalledError
+from belljar.broker.http.exchange import Exchange
 from belljar.broker.http.room import Room
+from belljar.broker.limits import BrokerLimits, for_this_process
 from belljar.broker.refusals import RefusedRequest
+from belljar.broker.serving import BrokerServing
 from tests.broker.running import Running, drain, service
 from tests.broker.standin import Call, StandIn
 
@@ -218,6 +224,60 @@ def test_who_says_nothing_is_not_waited_for_with_a_neighbour(broker: Running, pr
     assert broker.ask(service(provider.url), body="{}").status == 200
     for connection in silent + halves:
         connection.close()
+
+
+def test_who_says_nothing_takes_no_room_from_a_neighbour(tmp_path: Path):
+    """Connections beyond a sandbox's own are not counted among those of all."""
+    path, used = str(tmp_path / "socket"), service("https://x.invalid")
+
+    class Answering:
+        async def handle(self, _: Any, exchange: Exchange) -> None:
+            await exchange.answer(204, [("content-length", "0")])
+            await exchange.finish()
+
+    async def connect(sandbox: str, request: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_unix_connection(path)
+        writer.write(preamble.write(sandbox, used, refuse_tools=False) + request)
+        return reader, writer
+
+    async def serving() -> None:
+        limits = BrokerLimits(connections=4, connections_each=2)
+        server = BrokerServing(cast(Any, Answering()), limits)
+        listening = await asyncio.get_running_loop().create_unix_server(server.from_sandboxes, path)
+        first = [await connect("greedy", ASK) for _ in range(2)]
+        assert [await reader.read(12) for reader, _ in first] == [b"HTTP/1.1 204"] * 2
+        silent = [await connect("greedy", b"") for _ in range(100)]
+        refused = await connect("greedy", ASK)
+        assert (await refused[0].read(12)) in {b"HTTP/1.1 503", b""}
+        neighbours = [await connect("neighbour", ASK) for _ in range(2)]
+        assert [await reader.read(12) for reader, _ in neighbours] == [b"HTTP/1.1 204"] * 2
+        for _, writer in [*first, *silent, *neighbours, refused]:
+            writer.close()
+        listening.close()
+
+    asyncio.run(serving())
+
+
+def test_a_sandbox_has_one_place_in_the_queue():
+    turns, served = Turns(), list[str]()
+
+    async def wait(sandbox: str) -> None:
+        async with turns.take(sandbox):
+            served.append(sandbox)
+            await asyncio.sleep(0)
+
+    async def waiting_for_all() -> None:
+        await asyncio.gather(*(wait(each) for each in ["greedy"] * 5 + ["neighbour"]))
+
+    asyncio.run(waiting_for_all())
+    assert served.index("neighbour") == 1
+    assert len(served) == 6
+
+
+def test_few_files_are_shared_too(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("resource.getrlimit", lambda _: (1024, 1024))
+    monkeypatch.setattr("resource.setrlimit", lambda *_: None)
+    assert for_this_process()[:2] == (480, 120)
 
 
 @pytest.mark.long

@@ -89,7 +89,13 @@ def test_a_token_is_given_or_left_out(provider: StandIn, environ: dict[str, str]
     with proxy(environ, *target, "--token-file", str(tmp_path / "token"), "--max-requests", "1") as served:
         assert [served.ask({"x-api-key": token}).status for _ in range(2)] == [200, 429]
     with proxy(environ, *target, "--no-token", "--allow-server-tools") as served:
+        before = len(provider.raw)
         assert served.ask({"origin": "https://evil.test"}).status == 403
+        for host in (f"evil.test:{served.port}", "127.0.0.1.evil.test", "[", "\xff"):
+            assert served.ask({"host": host}).status == 403
+        assert len(provider.raw) == before
+        for host in (f"localhost:{served.port}", "127.0.0.1", f"[::1]:{served.port}"):
+            assert served.ask({"host": host}).status == 200
         assert served.ask({}, body=json.dumps({"tools": [{"type": "web_search_20250305"}]})).status == 200
 
 

@@ -10,7 +10,7 @@ import pytest
 from belljar.broker.secrets import Secret, SecretError, Secrets, references, resolve_all
 from belljar.broker.secretsfile import UserFileError, place_of, read_mapping
 from belljar.linux.files import usersfiles
-from tests.broker.running import KEY, Running, service
+from tests.broker.running import KEY, Running, answer_of, service
 from tests.broker.standin import Call, StandIn
 
 
@@ -40,6 +40,14 @@ def test_a_reference_is_a_variable_where_the_broker_runs():
     assert resolved({"A": "1", "B": "2"}, "${A}-${B}") == "1-2"
     assert resolved({}, "plain $HOME ${not a name}") == "plain $HOME ${not a name}"
     assert references(refers("${A} ${B}")) == ("A", "B")
+
+
+def test_variables_of_our_own_are_nobodys_secret(secrets):
+    """A policy could otherwise have the token of a server sent to whom it likes."""
+    with pytest.raises(SecretError, match="stands for nothing"):
+        resolved({"BELLJAR_TOKEN": "of-a-server"}, "${BELLJAR_TOKEN}")
+    named = {**secrets("BELLJAR_TOKEN: {env: TOKEN}"), "BELLJAR_TOKEN": "of-a-server"}
+    assert resolved(named, "${BELLJAR_TOKEN}") == "of-the-environment"
 
 
 def test_a_value_is_not_looked_into():
@@ -157,6 +165,31 @@ def test_a_secret_is_read_again_when_the_provider_refuses_it(
     finally:
         running.stop()
         provider.pages.clear()
+
+
+def test_a_command_is_run_once_for_many_who_wait(provider: StandIn, environ: dict[str, str], tmp_path: Path):
+    """A keeper of passwords may ask its user, and a sandbox can send a thousand requests meanwhile."""
+    script, runs, gate = tmp_path / "keeper", tmp_path / "runs", tmp_path / "gate"
+    os.mkfifo(gate)
+    script.write_text(f"#!/bin/sh\necho run >> {runs}\ncat {gate}\n")
+    script.chmod(0o700)
+    (tmp_path / "secrets.yaml").write_text(f"ANTHROPIC_API_KEY: {{command: [{script}]}}")
+    running = Running(tmp_path, {**environ, "BELLJAR_SECRETS": str(tmp_path / "secrets.yaml")})
+    waiting = [running.client(service(provider.url)) for _ in range(5)]
+    try:
+        for client in waiting:
+            client.request("POST", "/v1/messages", "{}")
+        other = service(provider.url, header=(("x-other", "plain"),))
+        assert running.ask(other, body="{}").status == 200
+        with gate.open("w") as answer:
+            answer.write("the-key\n")
+        assert [answer_of(client).status for client in waiting] == [200] * 5
+        assert runs.read_text() == "run\n"
+        assert provider.seen[-1].header("x-api-key") == "the-key"
+    finally:
+        for client in waiting:
+            client.close()
+        running.stop(kill=True)
 
 
 def test_a_missing_key_is_an_answer(broker: Running, provider: StandIn):

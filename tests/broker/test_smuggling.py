@@ -37,6 +37,27 @@ def test_a_header_that_connection_names_stays_behind(broker: Running, provider: 
     assert provider.seen[-1].header("x-api-key") == KEY
 
 
+def test_what_the_policy_sets_has_no_second_spelling(broker: Running, provider: StandIn):
+    used = service(provider.url, header=(("x-api-key", "${ANTHROPIC_API_KEY}"), ("x-team", "blue")))
+    broker.ask(used, body="{}", headers={"X_Team": "red", "x-team": "red"})
+    assert [value for name, value in provider.seen[-1].headers if "team" in name] == ["blue"]
+
+
+def test_what_was_judged_is_read_as_it_was_judged(broker: Running, provider: StandIn):
+    """Some servers read a body in whichever way a header says, UTF-7 among others."""
+    kind = b"Content-Type: application/json; charset=utf-7"
+    for more in (b"Content_Encoding: br", b"Content-Encoding: identity"):
+        answer = broker.raw(service(provider.url), _with(kind, more, b"Content-Length: 2"), refuse_tools=True)
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        sent = [header for header in provider.seen[-1].headers if header[0].startswith("content")]
+        assert sent == [("content-type", "application/json"), ("content-length", "2")]
+    before = len(provider.raw)
+    codings = (b"Content-Encoding: identity", b"Content-Encoding: br", b"Content-Length: 2")
+    answer = broker.raw(service(provider.url), _with(*codings), refuse_tools=True)
+    assert answer.startswith(b"HTTP/1.1 415 ")
+    assert len(provider.raw) == before
+
+
 def test_queries_lose_their_secrets(broker: Running, provider: StandIn):
     query = "beta=true&key=S&KEY=S&%6bey=S&access_token=S&$httpMethod=S&%24httpHeaders=S&alt=sse&oauth_token=S"
     broker.ask(service(provider.url), path=f"/v1/messages?{query}", body="{}")

@@ -107,6 +107,9 @@ REFUSED: list[tuple[ApiDialect, dict[str, Any]]] = [
     (C, {"model": "gpt-4o-search-preview"}),
     (C, {"model": "openai/gpt-4o:online"}),
     (C, {"model": "perplexity/sonar-pro"}),
+    (C, {"model": "perplexity/llama-3.1-sonar-large-128k-online"}),
+    (C, {"model": "perplexity/llama-3-sonar-small-32k-chat"}),
+    (C, {"model": "openrouter/auto"}),
     (C, {"models": ["a", "b:online"]}),
     (C, {"model": "@preset/mine"}),
     (C, {"model": "openai/gpt-5@preset/mine"}),
@@ -118,6 +121,28 @@ REFUSED: list[tuple[ApiDialect, dict[str, Any]]] = [
     (C, user({"type": "video_url", "video_url": {"url": "https://leak.test/"}})),
     (C, user({"type": "file", "file": {"file_id": "f"}})),
     (C, user({"type": "file", "file": {"file_data": "https://leak.test/a.pdf"}})),
+    (C, user({"type": "file", "file": {"file_data": " https://leak.test/a.pdf"}})),
+    (C, user({"type": "file", "file": {"file_data": "gs://leak/a.pdf"}})),
+    (C, user({"type": "file", "file_data": "AAAA", "file": {"file_data": "https://leak.test/a.pdf"}})),
+    (C, user({"type": "input_audio", "input_audio": {"data": "https://leak.test/a.mp3"}})),
+    (C, user({"type": "text", "text": "x", "Type": "image_url", "Image_URL": {"url": "https://leak.test/"}})),
+    (C, user({"type": "image_url", "image_url": {"url": PNG, "URL": "https://leak.test/"}})),
+    (C, {"tools": [{"type": "function", "TYPE": "web_search"}]}),
+    (C, {"model": " perplexity/sonar "}),
+    (A, {"tools": [{"Type": "web_search_20250305"}]}),
+    (A, user({"type": "image", "source": {"type": "base64", "data": "", "Type": "url", "Url": "https://leak.test/"}})),
+    (A, user({"type": "image", "source": {"type": "base64"}, "\u017fource": {"type": "url"}})),
+    (A, {"messages": [{"content": "x", "Content": [image(type="url", url="https://leak.test/")]}]}),
+    (R, given_input({"type": "function_call_output", "output": [{"image_url": "https://leak.test/"}]})),
+    (R, given_input({"type": "shell_call_output", "output": [{"stdout": "", "image_url": "https://leak.test/"}]})),
+    (
+        R,
+        given_input(
+            {"type": "function_call_output", "output": {"type": "input_image", "image_url": "https://leak.test/"}}
+        ),
+    ),
+    (G, {"Tools": [{"googleSearch": {}}], "tools": []}),
+    (G, {"contents": [{"Parts": [{"fileData": {}}], "parts": []}]}),
     (G, {"tools": [{"googleSearch": {}}]}),
     (G, {"tools": [{"google_search": {}}]}),
     (G, {"tools": [{"urlContext": {}}]}),
@@ -153,6 +178,9 @@ ALLOWED: list[tuple[ApiDialect, dict[str, Any]]] = [
     (R, given_input({"role": "user", "content": [{"type": "input_image", "image_url": PNG}]})),
     (R, given_input({"type": "function_call_output", "output": "https://x.test"}, {"type": "reasoning"})),
     (R, given_input({"type": "shell_call_output", "output": [{"stdout": "x"}]})),
+    (R, given_input({"type": "function_call_output", "output": [{"type": "input_text", "text": "x"}]})),
+    (C, user({"type": "file", "file": {"file_data": "data:application/pdf;base64,AAAA", "file_id": None}})),
+    (C, user({"type": "file", "file": {"file_data": "AAAA"}}, {"type": "input_audio", "input_audio": {"data": "AA"}})),
     (C, {**tools("function"), "model": "gpt-5", "stream_options": {"include_usage": True}}),
     (C, user({"type": "image_url", "image_url": {"url": PNG}}, {"type": "text", "text": "x"})),
     (C, {"messages": [{"role": "user", "content": "x"}], "models": ["a", "b"], "model": "research-model"}),
@@ -271,6 +299,9 @@ def test_who_may_have_it_has_it(broker: Running, provider: StandIn):
         (b'{"model": "' + b"m" * 300 + b'"}', {}, 400),
         (b'{"messages": ' + b"[" * 101 + b"]" * 101 + b"}", {}, 400),
         (b"[" * 100_000, {}, 400),
+        (b'{"messages": [' + b"{}," * 250_001 + b"{}]}", {}, 400),
+        (b'{"stop_sequences": [' + b"0," * 500_001 + b"0]}", {}, 400),
+        (b'{"models": ["' + b"m" * 300 + b'"]}', {}, 400),
         (b'{"max_tokens": ' + b"9" * 10_000 + b"}", {}, 400),
         (b"\x1f\x8b\x08", {"content-encoding": "gzip"}, 415),
         (b"{}", {"content-encoding": "zstd"}, 415),
@@ -295,6 +326,10 @@ def test_an_unknown_api_is_let_through_if_it_is_named(broker: Running, provider:
     assert broker.ask(known, path="/v1/messages/batches", body="{}", refuse_tools=True).status == 403
     default = service(provider.url, "other", paths=("POST /*/chat/completions",))
     assert broker.ask(default, path="/v1/files", body="{}", refuse_tools=True).status == 403
+    assert len(provider.raw) == before
+    own = service(provider.url, "other", paths=("POST /v1/*",))
+    for path in ("/v1/Chat/Completions", "/v1/chat/completions/", "/v1/messages%20"):
+        assert broker.ask(own, path=path, body={"plugins": []}, refuse_tools=True).status == 403
     assert len(provider.raw) == before
     named = service(provider.url, paths=("POST /v1/files",))
     assert broker.ask(named, path="/v1/files", body="{}", refuse_tools=True).status == 200

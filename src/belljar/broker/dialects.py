@@ -22,8 +22,10 @@ _BY_PATH: Final = (
     (re.compile(r".*/messages(?:/count_tokens)?"), ApiDialect.ANTHROPIC),
     (re.compile(r".*/chat/completions"), ApiDialect.CHAT),
     (re.compile(r".*/responses(?:/compact)?"), ApiDialect.RESPONSES),
-    (re.compile(r".*:(?:g|streamG)enerateContent|.*:(?:countTokens|embedContent)"), ApiDialect.GEMINI),
+    (re.compile(r".*:(?:streamg|g)eneratecontent|.*:(?:counttokens|embedcontent)"), ApiDialect.GEMINI),
 )
+"""In lower case and without a slash at the end: there are servers to which neither makes a difference."""
+
 _BY_NAME: Final = {"anthropic": ApiDialect.ANTHROPIC, "gemini": ApiDialect.GEMINI}
 _HARMLESS: Final = re.compile(r".*/embeddings")
 _GEMINI_MODEL: Final = re.compile(r".*/models/([^/:]+):[A-Za-z]+")
@@ -31,7 +33,8 @@ _GEMINI_MODEL: Final = re.compile(r".*/models/([^/:]+):[A-Za-z]+")
 
 def dialect_of(path: str) -> ApiDialect:
     """Return the API that a decoded path belongs to."""
-    return next((dialect for form, dialect in _BY_PATH if form.fullmatch(path)), ApiDialect.OTHER)
+    plain = path.casefold().rstrip("/ ")
+    return next((dialect for form, dialect in _BY_PATH if form.fullmatch(plain)), ApiDialect.OTHER)
 
 
 def error_form(service: Service, path: str) -> ApiDialect:

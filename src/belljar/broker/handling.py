@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 import httpcore2
 
@@ -19,7 +20,7 @@ from belljar.broker.http.headers import Header, first, for_client, for_upstream
 from belljar.broker.http.room import Kept, Room
 from belljar.broker.record import RequestRecord
 from belljar.broker.refusals import RefusedRequest
-from belljar.broker.secrets import Secret, SecretError, Secrets
+from belljar.broker.secrets import Secret, SecretError, Secrets, references
 from belljar.broker.spending.answers import Answer
 from belljar.broker.spending.budgets import Budgets
 from belljar.broker.spending.ledger import SpendingLedger
@@ -30,6 +31,7 @@ from belljar.policy.services import Service
 
 _SWITCHING: Final = 101
 _UNAUTHORIZED: Final = 401
+_FIRST_ERROR: Final = 400
 
 
 class Broker:
@@ -41,6 +43,8 @@ class Broker:
         self._budgets = Budgets(ledger, Prices(environ))
         self._backoff = Backoff()
         self._room = Room()
+        self._looking_up = WeakValueDictionary[tuple[str, ...], asyncio.Lock]()
+        """Who waits for a secret waits for one lookup: it may run a command, or ask the user."""
         self._events = events
 
     async def handle(self, door: Door, exchange: Exchange) -> None:
@@ -82,7 +86,8 @@ class Broker:
         try:
             if self._secrets.is_at_hand(service):
                 return self._secrets.headers_of(service)
-            return await asyncio.to_thread(self._secrets.headers_of, service)
+            async with self._looking_up.setdefault(references(service), asyncio.Lock()):
+                return await asyncio.to_thread(self._secrets.headers_of, service)
         except SecretError as error:
             raise RefusedRequest(502, "secret", str(error)) from None
 
@@ -109,7 +114,7 @@ def _sent(
     exchange: Exchange, asked: Asked, headers: list[tuple[str, Secret]], record: RequestRecord, kept: Kept
 ) -> Sent:
     ours = [(name.encode(), value.reveal().encode()) for name, value in headers]
-    sent = for_upstream(exchange.headers, ours)
+    sent = for_upstream(exchange.headers, ours, is_judged=asked.is_judged)
     if asked.is_websocket:
         exchange.has_said_all()
         return Sent("GET", asked.target, sent + websocket.for_upstream(exchange.headers), None)
@@ -146,6 +151,10 @@ async def _relay(
             502, "encoding", "the provider's answer is encoded, though that was not asked for: not counted"
         )
     answer = record.answer = Answer(first(headers, b"content-type") or b"")
+    record.is_estimated = counts and asked.is_judged and response.status < _FIRST_ERROR
+    if record.is_estimated and not answer.can_be_read:
+        answer.cut_off()
+        raise RefusedRequest(502, "encoding", "the provider's answer is in a form in which nothing can be counted")
     hiding = WithoutUsage() if asked.hides_usage and answer.is_stream else None
     await exchange.answer(response.status, headers, response.extensions.get("reason_phrase", b""))
     try:

@@ -5,6 +5,8 @@ from typing import Final, NamedTuple
 
 _DESCRIPTORS_FOR_ITSELF: Final = 64
 _MOST_CONNECTIONS: Final = 4096
+_SHARES: Final = 4
+"""How many sandboxes that take all they can get there is room for."""
 
 
 class BrokerLimits(NamedTuple):
@@ -13,7 +15,7 @@ class BrokerLimits(NamedTuple):
     connections: int = _MOST_CONNECTIONS
     """From all sandboxes together."""
 
-    connections_each: int = 1024
+    connections_each: int = _MOST_CONNECTIONS // _SHARES
     """From one sandbox."""
 
     body: int = 32 << 20
@@ -32,4 +34,5 @@ def for_this_process() -> BrokerLimits:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if hard == resource.RLIM_INFINITY:
         return BrokerLimits()
-    return BrokerLimits(connections=max(min((hard - _DESCRIPTORS_FOR_ITSELF) // 2, _MOST_CONNECTIONS), 1))
+    connections = max(min((hard - _DESCRIPTORS_FOR_ITSELF) // 2, _MOST_CONNECTIONS), 1)
+    return BrokerLimits(connections, max(connections // _SHARES, 1))

@@ -27,6 +27,8 @@ class RequestRecord:
         self.model: str | None = None
         self.answer: Answer | None = None
         self.spending: Spending | None = None
+        self.is_estimated = False
+        """Whether tokens that the answer does not tell of are counted by its bytes."""
 
     def sent(self, data: bytes) -> None:
         """Count bytes of the request."""
@@ -54,6 +56,8 @@ class RequestRecord:
 
     def end(self, budgets: Budgets, events: Events) -> None:
         """Count what is left, and tell."""
+        if self.answer is not None and self.is_estimated:
+            self.answer.estimate(self._up, self._down)
         if self.spending is not None:
             with suppress(RefusedRequest):  # nobody is left who could be told that it cannot be written down
                 if self.answer is not None:

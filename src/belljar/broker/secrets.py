@@ -2,9 +2,10 @@
 
 Theory of operation
 -------------------
-A policy names secrets and never has one, so who writes a policy can have a key used and cannot have it read. What a
-name stands for is looked up in the user's secrets file first, and then in the environment. The file alone says which
-command is run or which file is read: a policy, which may come with a project, cannot.
+A policy names secrets and never has one, so who reads a policy has no key. Who writes one says where a key is sent, and
+is trusted with that. What a name stands for is looked up in the user's secrets file first, and then in the environment,
+whose variables of Belljar's own stand for nothing: they open servers, and are nobody's API key. The file alone says
+which command is run or which file is read: a policy cannot.
 
 A value is looked up when it is first used, and again after five minutes, or when the provider did not accept it: keys
 are exchanged while sandboxes run. It is wrapped from the moment it is read until it is put into a request, and the
@@ -29,6 +30,7 @@ from belljar.policy.services import Service
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
 _VALUE: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?", re.ASCII)
 _FORMS: Final = "{env: VARIABLE}, {file: PATH} or {command: [PROGRAM, ...]}"
+_OUR_OWN: Final = "BELLJAR_"
 _GOOD_FOR_SECONDS: Final = 300
 _COMMAND_SECONDS: Final = 30
 _MOST_BYTES: Final = 16 << 10
@@ -111,7 +113,7 @@ class Secrets:
             raise SecretError(f"${{{name}}} cannot be looked up: {error}") from None
         if name in entries:
             return _checked(name, _from_entry(name, entries[name], self._environ))
-        if value := self._environ.get(name):
+        if not name.startswith(_OUR_OWN) and (value := self._environ.get(name)):
             return _checked(name, value)
         raise SecretError(
             f"${{{name}}} stands for nothing: set the variable {name} where Belljar runs, or say where it comes from "

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
+import h11
+
 from belljar.broker import preamble as preambles
 from belljar.broker.dialects import error_form
 from belljar.broker.doors import Door, inner_door
@@ -17,6 +19,10 @@ from belljar.broker.limits import BrokerLimits
 from belljar.broker.refusals import RefusedRequest
 
 _PREAMBLE_SECONDS: Final = 10.0
+_SECONDS_TO_ASK: Final = 2.0
+_MOST_TURNED_AWAY: Final = 32
+"""How many may be told at a time that there is no room; each is a descriptor that nobody has counted on."""
+
 _CREDENTIALS: Final = struct.Struct("3i")
 
 
@@ -26,7 +32,7 @@ class BrokerServing:
     def __init__(self, broker: Broker, limits: BrokerLimits) -> None:
         self._broker = broker
         self._limits = limits
-        self._count = 0
+        self._count = self._turned_away = 0
         self._of_each = Counter[str]()
 
     def from_sandboxes(self) -> Connection:
@@ -62,21 +68,38 @@ class BrokerServing:
 
     async def _counted(self, connection: Connection, door: Door, early: bytes) -> None:
         sandbox = door.preamble.sandbox
+        if self._count >= self._limits.connections or self._of_each[sandbox] >= self._limits.connections_each:
+            await self._turn_away(connection, door, early)
+            return
         self._count += 1
         self._of_each[sandbox] += 1
         try:
-            full = self._count > self._limits.connections or self._of_each[sandbox] > self._limits.connections_each
-            await self._serve(connection, door, early, full=full)
+            await self._serve(connection, door, early)
         finally:
             self._count -= 1
             self._of_each[sandbox] -= 1
             if not self._of_each[sandbox]:
                 del self._of_each[sandbox]
 
-    async def _serve(self, connection: Connection, door: Door, early: bytes, *, full: bool) -> None:
-        machine = new_machine()
-        if early:
-            machine.receive_data(early)
+    async def _turn_away(self, connection: Connection, door: Door, early: bytes) -> None:
+        """Say that there is no room to whoever asks soon; who does not takes up no room that others have."""
+        if self._turned_away >= _MOST_TURNED_AWAY:
+            return
+        self._turned_away += 1
+        try:
+            hurried = self._limits._replace(idle_seconds=_SECONDS_TO_ASK)
+            exchange = await next_request(connection, _machine_with(early), hurried)
+            if exchange is not None:
+                full = RefusedRequest(503, "full", "too many connections; wait a little")
+                await refuse(exchange, door.preamble.service, full)
+                await exchange.clean_up()
+        except RefusedRequest as refusal:
+            await _refuse_bytes(connection, door, refusal)
+        finally:
+            self._turned_away -= 1
+
+    async def _serve(self, connection: Connection, door: Door, early: bytes) -> None:
+        machine = _machine_with(early)
         while True:
             try:
                 exchange = await next_request(connection, machine, self._limits)
@@ -85,14 +108,17 @@ class BrokerServing:
                 return
             if exchange is None:
                 return
-            if full:
-                await refuse(
-                    exchange, door.preamble.service, RefusedRequest(503, "full", "too many connections; wait a little")
-                )
-            else:
-                await self._broker.handle(door, exchange)
-            if not await exchange.clean_up() or full:
+            await self._broker.handle(door, exchange)
+            if not await exchange.clean_up():
                 return
+
+
+def _machine_with(early: bytes) -> h11.Connection:
+    """Return what reads a connection, of which something was read already."""
+    machine = new_machine()
+    if early:
+        machine.receive_data(early)
+    return machine
 
 
 async def _refuse_bytes(connection: Connection, door: Door, refusal: RefusedRequest) -> None:

@@ -33,7 +33,9 @@ def check(done: "subprocess.CompletedProcess[str]") -> None:
     assert told["variables"]["ANTHROPIC_BASE_URL"] == "http://models.belljar.internal"
     assert 'base_url = "http://models.belljar.internal/v1"' in told["codex"]
     assert (told["writable"], told["others"]) == (False, True)
-    assert "Only these can be reached, and only as the policy below says: http://models.belljar.internal" in told["notice"]
+    assert (
+        "Only these can be reached, and only as the policy below says: http://models.belljar.internal" in told["notice"]
+    )
     assert "sk-real" not in done.stdout
 
 

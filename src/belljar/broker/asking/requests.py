@@ -7,10 +7,11 @@ from urllib.parse import urlsplit
 from belljar.broker.asking import strictjson
 from belljar.broker.asking.paths import AmbiguousPathError, allowed, decoded, matching_rule
 from belljar.broker.asking.streamoptions import ask_for_usage
+from belljar.broker.asking.turns import Turns
 from belljar.broker.dialects import ApiDialect, dialect_of, is_harmless, model_in
 from belljar.broker.http import websocket
 from belljar.broker.http.exchange import Exchange
-from belljar.broker.http.headers import first, without_secrets
+from belljar.broker.http.headers import without_secrets
 from belljar.broker.http.room import Kept
 from belljar.broker.preamble import Preamble
 from belljar.broker.refusals import RefusedRequest
@@ -19,11 +20,12 @@ from belljar.broker.tools.reading import answers_alone
 from belljar.policy.services import PROVIDERS, Service, default_paths
 
 _LARGE: Final = 128 << 10
-"""Bytes of a body that takes long enough to be read that others would notice."""
-
+_MANY: Final = 4096
+"""Bytes, or values, of a body that takes long enough to be read that others would notice."""
 
 _MOST_NAME: Final = 256
-_one_at_a_time: Final = asyncio.Lock()
+_turns: Final = Turns()
+"""One at a time, since the data takes several times the room."""
 
 
 class Asked(NamedTuple):
@@ -66,7 +68,7 @@ async def read(exchange: Exchange, preamble: Preamble, kept: Kept) -> Asked:
     if refuses and (is_websocket or (exchange.has_body and asked.dialect is ApiDialect.OTHER)):
         _check_named(service, rule, path)
     if exchange.has_body and asked.dialect is not ApiDialect.OTHER and (refuses or counts_tokens(service)):
-        return await _judged(exchange, asked, kept, refuses=refuses, counts=counts_tokens(service))
+        return await _judged(exchange, asked, kept, preamble, refuses=refuses)
     return asked
 
 
@@ -103,51 +105,59 @@ def _check_named(service: Service, rule: str, path: str) -> None:
     )
 
 
-async def _judged(exchange: Exchange, asked: Asked, kept: Kept, *, refuses: bool, counts: bool) -> Asked:
-    if (coding := first(exchange.headers, b"content-encoding")) not in {None, b"identity"}:
-        shown = (coding or b"").decode("latin-1")[:40]
+async def _judged(exchange: Exchange, asked: Asked, kept: Kept, preamble: Preamble, *, refuses: bool) -> Asked:
+    codings = {value for name, value in exchange.headers if name == b"content-encoding"} - {b"identity"}
+    if codings:
+        shown = b", ".join(codings).decode("latin-1")[:40]
         raise RefusedRequest(
             415, "encoding", f"the body is encoded ({shown!r}), and has to be read here; send it as it is"
         )
     await exchange.whole_body(kept)
     body = kept.whole()
-    request = await _parsed(body)
-    asked = asked._replace(is_judged=True, model=asked.model or _model_of(request))
+    if len(body) < _LARGE and strictjson.most_values(body) < _MANY:
+        request = _read_body(body, asked.dialect, refuses=refuses)
+    else:
+        async with _turns.take(preamble.sandbox):
+            request = await asyncio.to_thread(_read_body, body, asked.dialect, refuses=refuses)
+    asked = asked._replace(is_judged=True, model=asked.model or request.get("model"))
     if refuses:
-        judge(asked.dialect, request)
         answers_alone(asked.model)
-    if counts and asked.dialect is ApiDialect.CHAT and (changed := ask_for_usage(body, request)) is not None:
-        kept.replace(changed)
-        return asked._replace(hides_usage=True)
+    service = preamble.service
+    if request.get("models") is not None and _counts(service, "dollars"):
+        raise RefusedRequest(403, "price", "there is a budget in dollars, and models may have other prices; name one")
+    if counts_tokens(service) and asked.dialect is ApiDialect.CHAT:
+        changed = ask_for_usage(body, request)
+        if changed is not None:
+            kept.replace(changed)
+            return asked._replace(hides_usage=True)
     return asked
 
 
-def _model_of(request: dict[str, Any]) -> str | None:
-    model = request.get("model")
-    if model is not None and not (isinstance(model, str) and len(model) <= _MOST_NAME):
-        raise RefusedRequest(400, "form", f"model is to be a name of at most {_MOST_NAME} characters")
-    return model
-
-
-async def _parsed(body: bytes) -> dict[str, Any]:
+def _read_body(body: bytes, dialect: ApiDialect, *, refuses: bool) -> dict[str, Any]:
+    """Return what a body says, if it may. Raises RefusedRequest."""
     try:
-        data = strictjson.read(body) if len(body) < _LARGE else await _parsed_aside(body)
+        data = strictjson.read(body)
     except strictjson.NotJsonError as error:
         raise RefusedRequest(400, "json", f"the body cannot be judged: {error}") from None
     if not isinstance(data, dict):
         raise RefusedRequest(400, "json", "the body is to be a JSON object")
+    for model in (data.get("model"), *_listed(data.get("models"))):
+        if model is not None and not (isinstance(model, str) and len(model) <= _MOST_NAME):
+            raise RefusedRequest(400, "form", f"model is to be a name of at most {_MOST_NAME} characters")
+    if refuses:
+        judge(dialect, data)
     return data
 
 
-async def _parsed_aside(body: bytes) -> Any:
-    """Parse a large body while others are served; one at a time, since the data takes several times the room."""
-    async with _one_at_a_time:
-        return await asyncio.to_thread(strictjson.read, body)
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def counts_tokens(service: Service) -> bool:
     """Tell whether a service has a bound that takes reading what passes."""
+    return _counts(service, "input_tokens", "output_tokens", "dollars")
+
+
+def _counts(service: Service, *names: str) -> bool:
     budgets = [service.budget, *([service.shared.budget] if service.shared else ())]
-    return any(
-        bound is not None for budget in budgets for bound in (budget.input_tokens, budget.output_tokens, budget.dollars)
-    )
+    return any(getattr(budget, name) is not None for budget in budgets for name in names)

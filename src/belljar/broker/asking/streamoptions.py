@@ -17,7 +17,10 @@ _END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 def ask_for_usage(body: bytes, request: dict[str, Any]) -> bytes | None:
     """Return a request that asks for it, or None if it does already or there is no need. Raises RefusedRequest."""
-    if request.get("stream") is not True:
+    stream = request.get("stream")
+    if stream is not None and not isinstance(stream, bool):  # which some take for true
+        raise RefusedRequest(400, "form", "stream is to be true or false")
+    if not stream:
         return None
     options = request.get("stream_options")
     if isinstance(options, dict) and options.get("include_usage") is True:

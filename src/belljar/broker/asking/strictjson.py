@@ -9,7 +9,11 @@ import re
 from typing import Any, Final, NoReturn
 
 _MOST_DEPTH: Final = 100
-_TOKEN: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)  # takes back nothing: linear, flat
+_MOST_VALUES: Final = 500_000
+"""How many a text may have: each takes far more room and time than its bytes."""
+
+_TOKEN: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},]', re.DOTALL)  # takes back nothing: linear, flat
+_BUILDING: Final = (b"[", b"{", b",")
 
 
 class NotJsonError(ValueError):
@@ -22,8 +26,8 @@ def read(body: bytes) -> Any:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
         raise NotJsonError("it is not UTF-8") from None
-    if _is_deep(text):
-        raise NotJsonError(f"it is nested more than {_MOST_DEPTH} deep")
+    if most_values(body) > _MOST_DEPTH:
+        _check_size(text)
     try:
         return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
@@ -45,16 +49,21 @@ def _refuse_constant(name: str) -> NoReturn:
     raise NotJsonError(f"it has {name}, which is no JSON")
 
 
-def _is_deep(text: str) -> bool:
-    if text.count("[") + text.count("{") <= _MOST_DEPTH:
-        return False
-    depth = 0
+def most_values(body: bytes) -> int:
+    """Return how many values a JSON text has at most, without reading it: texts in it count as if they were JSON."""
+    return sum(map(body.count, _BUILDING))
+
+
+def _check_size(text: str) -> None:
+    depth = values = 0
     for token in _TOKEN.finditer(text):
         each = token[0]
-        if each in "[{":
-            depth += 1
-            if depth > _MOST_DEPTH:
-                return True
+        if each in "[{,":
+            values += 1
+            depth += each != ","
         elif each in "]}":
             depth -= 1
-    return False
+        if depth > _MOST_DEPTH:
+            raise NotJsonError(f"it is nested more than {_MOST_DEPTH} deep")
+        if values > _MOST_VALUES:
+            raise NotJsonError(f"it has more than {_MOST_VALUES} values")

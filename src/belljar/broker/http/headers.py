@@ -2,7 +2,8 @@
 
 A sandbox's own credentials stay behind, whatever they are: a broker that passed them on would be a way to use somebody
 else's account. So do headers by which a client would speak for others: where a request came from, which method is
-really meant, and which of the key's organisations or projects pays, which is the key's owner's choice.
+really meant, and which of the key's organisations or projects pays, which is the key's owner's choice. And nothing asks
+for an answer of which it cannot be read what it took.
 """
 
 from collections.abc import Iterable
@@ -36,19 +37,23 @@ _NEVER_SENT: Final = frozenset(
         b"x-goog-user-project",
         b"x-original-url",
         b"x-rewrite-url",
+        b"x-goog-fieldmask",
     }
 )
 _NEVER_RETURNED: Final = frozenset({b"set-cookie", b"set-cookie2", b"alt-svc", b"proxy-authenticate"})
 _SECRET_PARAMETERS: Final = frozenset({"key", "access_token", "oauth_token", "api_key", "apikey", "api-key", "token"})
+_READABLE_FORMS: Final = frozenset({"alt=json", "alt=sse"})
+_AS_JUDGED: Final = {b"content-type": b"application/json"}
+"""How a body is to be read that was judged, whatever its sender says."""
 
 
-def for_upstream(received: Iterable[Header], ours: Iterable[Header]) -> list[Header]:
+def for_upstream(received: Iterable[Header], ours: Iterable[Header], *, is_judged: bool = False) -> list[Header]:
     """Return what is sent on: what of a sandbox's headers may be, and what the policy sets."""
     pairs = list(received)
-    ours = [(name.lower(), value) for name, value in ours]
-    without = _hop_by_hop(pairs) | {name for name, _ in ours}
-    sent = [(name, value) for name, value in pairs if name not in without and _may_be_sent(name)]
-    return [*sent, (b"accept-encoding", b"identity"), *ours]
+    set_here = {**(_AS_JUDGED if is_judged else {}), **{name.lower(): value for name, value in ours}}
+    without = _hop_by_hop(pairs) | set_here.keys() | ({b"content-encoding"} if is_judged else set())
+    sent = [(name, value) for name, value in pairs if not {name, _spelled(name)} & without and _may_be_sent(name)]
+    return [*sent, (b"accept-encoding", b"identity"), *set_here.items()]
 
 
 def for_client(received: Iterable[Header]) -> list[Header]:
@@ -61,8 +66,8 @@ def for_client(received: Iterable[Header]) -> list[Header]:
 
 
 def without_secrets(query: str) -> str:
-    """Return a query without what would be a credential, or a header or a method by another way."""
-    return "&".join(part for part in query.split("&") if not _is_secret(unquote_plus(part.partition("=")[0])))
+    """Return a query without what would be a credential, a header or a method by another way, or an answer's form."""
+    return "&".join(part for part in query.split("&") if not _stays_behind(unquote_plus(part)))
 
 
 def first(headers: Iterable[Header], name: bytes) -> bytes | None:
@@ -71,13 +76,21 @@ def first(headers: Iterable[Header], name: bytes) -> bytes | None:
 
 
 def _may_be_sent(name: bytes) -> bool:
-    spelled = name.replace(b"_", b"-")  # which is what some servers take it for
+    spelled = _spelled(name)
     parts = (*_SPEAKS_OF_SECRETS, *_SPEAKS_FOR_OTHERS, b"sec-websocket-")
     return spelled not in _NEVER_SENT | _HOP_BY_HOP and not any(part in spelled for part in parts)
 
 
-def _is_secret(parameter: str) -> bool:
-    return parameter.startswith("$") or parameter.lower() in _SECRET_PARAMETERS
+def _spelled(name: bytes) -> bytes:
+    """Return what some servers take a name for."""
+    return name.replace(b"_", b"-")
+
+
+def _stays_behind(part: str) -> bool:
+    name = part.partition("=")[0].lower()
+    if name in {"fields", "alt"}:
+        return part not in _READABLE_FORMS
+    return name.startswith("$") or name in _SECRET_PARAMETERS
 
 
 def _hop_by_hop(headers: Iterable[Header]) -> set[bytes]:

@@ -10,6 +10,7 @@ _MODEL: Final = frozenset({(b"model",), (b"modelVersion",), (b"message", b"model
 _LINE_ENDS: Final = (b"\n", b"\r\n", b"\r")
 _FIELD: Final = b"data:"
 _TELLING: Final = (b"usage", b"model")
+_BYTES_OF_TOKEN: Final = 4
 
 
 class Answer:
@@ -22,11 +23,17 @@ class Answer:
         self._scanner = JsonScanner(_USAGE | _MODEL, self._found)
         self._events = _Events(self._scanner) if kind == b"text/event-stream" else None
         self._is_json = kind.endswith(b"json")
+        self._is_whole = True
 
     @property
     def is_stream(self) -> bool:
         """Whether it is a stream of events."""
         return self._events is not None
+
+    @property
+    def can_be_read(self) -> bool:
+        """Whether it is in a form in which an answer says what it took."""
+        return self.is_stream or self._is_json
 
     def feed(self, data: bytes) -> None:
         """Read on."""
@@ -37,8 +44,21 @@ class Answer:
 
     def cut_off(self) -> None:
         """Count what was seen of a stream that has no end: an event has a token in it, if not more."""
+        self._is_whole = False
         if self._events is not None:
             self.usage = self.usage._replace(output=max(self.usage.output, self._events.count))
+
+    def estimate(self, sent: int, received: int) -> None:
+        """Count what was not told, by the bytes of the request and of the answer.
+
+        Who leaves with an answer just before its account comes has had it all the same.
+        """
+        if self._is_whole and (any(self.usage) or not self.is_stream):
+            return
+        output = self._events.count if self._events is not None else received // _BYTES_OF_TOKEN
+        self.usage = self.usage._replace(
+            input=self.usage.input or sent // _BYTES_OF_TOKEN, output=max(self.usage.output, output)
+        )
 
     def _found(self, path: Path, value: Any) -> None:
         if path in _USAGE:

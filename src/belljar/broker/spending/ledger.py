@@ -17,6 +17,7 @@ Key = tuple[str, ...]
 NAME: Final = "budgets.jsonl"
 _LOCK: Final = "budgets.lock"
 _LINES_BETWEEN: Final = 50_000
+_MADE_HERE: Final = os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Amounts(NamedTuple):
@@ -44,7 +45,7 @@ class SpendingLedger:
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / NAME
-        self._lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._lock = os.open(directory / _LOCK, os.O_RDWR | _MADE_HERE, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._used = dict[Key, Amounts]()
         for key, more in _lines(self._path):
@@ -67,8 +68,8 @@ class SpendingLedger:
         os.write(self._file, _line(key, more))
         self._written += 1
         if self._written > _LINES_BETWEEN + len(self._used):
-            os.close(self._file)
-            self._file = self._write_anew()
+            before, self._file = self._file, self._write_anew()  # which may fail, and then nothing is closed
+            os.close(before)
 
     def close(self) -> None:
         """Let another broker have the directory."""
@@ -77,10 +78,14 @@ class SpendingLedger:
 
     def _write_anew(self) -> int:
         new = self._path.with_suffix(".new")
-        file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        with os.fdopen(os.dup(file), "wb") as stream:
-            stream.writelines(_line(key, used) for key, used in self._used.items())
-        new.rename(self._path)
+        file = os.open(new, os.O_WRONLY | os.O_TRUNC | os.O_APPEND | _MADE_HERE, 0o600)
+        try:
+            with os.fdopen(os.dup(file), "wb") as stream:
+                stream.writelines(_line(key, used) for key, used in self._used.items())
+            new.rename(self._path)
+        except OSError:
+            os.close(file)
+            raise
         self._written = len(self._used)
         return file
 

@@ -11,6 +11,14 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+JUDGED_NAMES: Final = _names(
+    """
+    type name role content source url file_id tools environment input output image_url video_url input_audio data file
+    file_url file_data parts
+    """
+)
+"""Fields that are looked at below the top."""
+
 ANTHROPIC_FIELDS: Final = _names(
     """
     model messages max_tokens system metadata stop_sequences stream temperature top_k top_p tools tool_choice
@@ -62,6 +70,9 @@ RESPONSES_ITEMS: Final = _names(
     compaction_trigger context_compaction tool_search_call tool_search_output additional_tools
     """
 )
+SHELL_OUTPUTS: Final = frozenset({"shell_call_output", "local_shell_call_output"})
+"""Items whose parts are texts without a type."""
+
 OPENAI_PARTS: Final = _names(
     """
     text input_text output_text refusal summary_text reasoning_text thinking redacted_thinking encrypted_content
@@ -72,9 +83,11 @@ OPENAI_FETCHED: Final = frozenset({"file_url", "file_id"})
 """Fields of a part by which the provider looks for its content elsewhere."""
 
 SEARCHING_MODELS: Final = re.compile(
-    r".*(?:-search(?:-|$|:)|deep-research|:online(?:$|:)|@preset/).*|(?:.*/)?(?:sonar|compound)(?:[-:].*)?", re.DOTALL
+    r".*(?:-search(?:-|$|:)|deep-research|[:-]online(?:$|:)|@preset/|openrouter/auto(?:$|:)).*"
+    r"|(?:.*[/-])?(?:sonar|compound)(?:[-:].*)?",
+    re.DOTALL,
 )
-"""Models that go out by themselves, or may: what a preset is, only the account knows."""
+"""Models that go out by themselves, or may: what a preset is, only the account knows; a router has others choose."""
 
 GEMINI_FIELDS: Final = _names(
     """

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from belljar.broker.tools.facts import GEMINI_FIELDS, GEMINI_PARTS, GEMINI_TOOLS
-from belljar.broker.tools.reading import items, mapping, only
+from belljar.broker.tools.reading import items, mapping, only, refuse, shown
 
 
 def judge(request: dict[str, Any]) -> None:
@@ -35,9 +35,11 @@ def _listed(value: Any, where: str) -> Iterable[dict[str, Any]]:
 
 
 def _plain(names: dict[str, Any]) -> dict[str, Any]:
-    """Return an object by names without humps and underscores; of two that are then the same, none is lost."""
+    """Return an object by names without humps and underscores, of which no two may be the same then."""
     found = dict[str, Any]()
     for name, value in names.items():
-        plain = name.replace("_", "").lower()
-        found[plain if plain not in found else name] = value
+        plain = name.replace("_", "").casefold()
+        if plain in found:
+            raise refuse(f"the field {shown(name)} twice, in two spellings")
+        found[plain] = value
     return found

@@ -11,9 +11,11 @@ from belljar.broker.tools.facts import (
     OPENAI_TOOLS_AROUND_TOOLS,
     RESPONSES_FIELDS,
     RESPONSES_ITEMS,
+    SHELL_OUTPUTS,
 )
 from belljar.broker.tools.reading import (
     answers_alone,
+    carried,
     embedded,
     items,
     kind_of,
@@ -72,10 +74,13 @@ def _item(item: dict[str, Any]) -> None:
         _content(item.get("content"), "a message's content")
     elif kind == "computer_call_output":
         _part(mapping(item.get("output"), "a computer's output"))
-    elif kind.endswith("_output") and isinstance(item.get("output"), list):
-        for part in item["output"]:
-            if isinstance(part, dict) and "type" in part:  # a shell's parts are texts without a type
+    elif kind.endswith("_output") and not isinstance(item.get("output"), str):
+        output = item.get("output")
+        for part in items([output] if isinstance(output, dict) else output, "an output"):
+            if "type" in part or kind not in SHELL_OUTPUTS:
                 _part(part)
+            else:
+                _fields(part)
 
 
 def _content(content: Any, where: str) -> None:
@@ -86,17 +91,20 @@ def _content(content: Any, where: str) -> None:
 
 
 def _part(part: dict[str, Any]) -> None:
-    kind = kind_of(part)
-    one_of(kind, OPENAI_PARTS, "a part of the type")
+    one_of(kind_of(part), OPENAI_PARTS, "a part of the type")
+    _fields(part)
+
+
+def _fields(part: dict[str, Any]) -> None:
+    """Refuse fields by which the provider would look for content elsewhere, whatever the part says that it is."""
     for field in ("image_url", "video_url"):
         url = part.get(field)
-        embedded(url.get("url") if isinstance(url, dict) else url, f"an {field}")
+        embedded(mapping(url, field).get("url") if isinstance(url, dict) else url, f"an {field}")
+    audio = part.get("input_audio")
+    carried(mapping(audio, "input_audio").get("data") if isinstance(audio, dict) else audio, "audio")
     file = part.get("file")
-    within = file if isinstance(file, dict) else {}
-    for field in OPENAI_FETCHED:
-        if part.get(field) is not None or within.get(field) is not None:
-            raise refuse(f"a {field}, which the provider would look for elsewhere; embed the content instead")
-    # OpenRouter takes a URL for a file's content, too.
-    data = part.get("file_data") or within.get("file_data")
-    if isinstance(data, str) and data[:8].lower().startswith(("http:", "https:")):
-        embedded(data, "a file")
+    for content in (part, mapping(file, "file") if isinstance(file, dict) else {}):
+        for field in OPENAI_FETCHED:
+            if content.get(field) is not None:
+                raise refuse(f"a {field}, which the provider would look for elsewhere; embed the content instead")
+        carried(content.get("file_data"), "a file")  # OpenRouter takes a URL there, too

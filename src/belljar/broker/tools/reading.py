@@ -5,7 +5,7 @@ from re import Pattern
 from typing import Any
 
 from belljar.broker.refusals import RefusedRequest
-from belljar.broker.tools.facts import SEARCHING_MODELS
+from belljar.broker.tools.facts import JUDGED_NAMES, SEARCHING_MODELS
 
 _MOST_SHOWN = 80
 
@@ -33,9 +33,12 @@ def shown(value: object) -> str:
 
 
 def mapping(value: Any, where: str) -> dict[str, Any]:
-    """Return what has to be an object."""
+    """Return what has to be an object, in which nobody takes one name for another that is judged: some ignore case."""
     if not isinstance(value, dict):
         raise malformed(where, "an object")
+    for name in value:
+        if name not in JUDGED_NAMES and name.casefold() in JUDGED_NAMES:
+            raise refuse(f"the field {shown(name)} in {where}, which some would read as {name.casefold()}")
     return value
 
 
@@ -73,8 +76,14 @@ def kind_of(value: dict[str, Any], usual: str | None = None) -> str | None:
 
 def answers_alone(model: Any) -> None:
     """Refuse a model that is known to go out by itself."""
-    if isinstance(model, str) and SEARCHING_MODELS.fullmatch(model.lower()):
+    if isinstance(model, str) and SEARCHING_MODELS.fullmatch(model.strip().lower()):
         raise refuse(f"the model {shown(model)}, which searches by itself")
+
+
+def carried(data: Any, what: str) -> None:
+    """Refuse what is neither content in itself nor a URL that has it: where only some look, there is a colon."""
+    if data is not None and not (isinstance(data, str) and ":" not in data):
+        embedded(data, what)
 
 
 def embedded(url: Any, what: str) -> None:

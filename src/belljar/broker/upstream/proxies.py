@@ -1,7 +1,8 @@
 """Which proxy leads to a host, by the variables that everyone knows: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY.
 
 The broker is a client of its user's on the host, like the others there, and goes the way that these go; unless Belljar
-has a way of its own (BELLJAR_UPSTREAM_PROXY), which is for all that sandboxes lead to.
+has a way of its own (BELLJAR_UPSTREAM_PROXY), which is for all that sandboxes lead to. But what is in the clear because
+it stays on this machine stays there, with the key that is in it.
 """
 
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 import httpcore2
 
 from belljar.errors import BelljarError
+from belljar.policy.services import is_this_machine
 
 _OURS: Final = "BELLJAR_UPSTREAM_PROXY"
 _OUR_EXCEPTIONS: Final = "BELLJAR_NO_PROXY"
@@ -29,6 +31,8 @@ def proxy_for(scheme: str, host: str, environ: Mapping[str, str]) -> httpcore2.P
     excepted = next((environ[name] for name in exceptions if environ.get(name)), "")
     if found is None or is_excepted(host, excepted):
         return None
+    if scheme == "http" and _is_here(host):
+        return None
     try:
         return _read(environ[found])
     except ValueError:
@@ -43,6 +47,13 @@ def _read(url: str) -> httpcore2.Proxy:
     name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     credentials = (unquote(parts.username), unquote(parts.password or "")) if parts.username is not None else None
     return httpcore2.Proxy(f"{parts.scheme}://{name}:{port}", auth=credentials)
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return is_this_machine(ip_address(host))
+    except ValueError:
+        return is_this_machine(host)
 
 
 def is_excepted(host: str, exceptions: str) -> bool:
