@@ -362,7 +362,9 @@ def test_a_busy_provider_is_left_alone_by_all(broker: Running, provider: StandIn
     before = len(provider.seen)
     second = broker.ask(used, body="{}", sandbox="b2")
     assert second.status == 429
-    assert 0 < int(second.headers["retry-after"]) <= 31
+    seconds = second.headers["retry-after"]
+    assert 0 < int(seconds) <= 31
+    assert f"ask again in {seconds} s" in second.json["error"]["message"]
     assert len(provider.seen) == before
     provider.pages["/v1/messages"] = answering({})
     assert broker.ask(service(provider.url), body="{}", sandbox="b2").status == 200

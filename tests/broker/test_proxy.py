@@ -69,7 +69,8 @@ def test_clients_send_the_token_and_the_provider_gets_the_key(provider: StandIn,
         token = served.process.stderr.readline().rpartition(" ")[2].strip()
         before = len(provider.raw)
         for headers in ({}, {"x-api-key": "wrong"}, {"authorization": "Bearer "}, {"authorization": f"Basic {token}"}):
-            assert served.ask(headers).status == 401
+            answer = served.ask(headers)
+            assert (answer.status, answer.json["error"]["type"]) == (401, "authentication_error")
         assert len(provider.raw) == before
         for headers in ({"x-api-key": token}, {"authorization": f"Bearer {token}"}, {"x-goog-api-key": token}):
             assert served.ask(headers).status == 200
@@ -119,10 +120,23 @@ def test_another_api_is_described(provider: StandIn, environ: dict[str, str]):
         (("--target", "https://api.anthropic.com", "--header", "nonsense"), "--header"),
         (("--target", "https://api.anthropic.com", "--path", "/v1"), "--path"),
         (("--target", "https://api.anthropic.com", "--token-file", "/nonexistent"), "cannot be read"),
+        (("--target", "https://api.anthropic.com", "--token-file", "x", "--no-token"), "leave one of them out"),
+        (("--target", "https://api.anthropic.com", "--header", "a: b", "--key-env", "K"), "keep one of them"),
+        (("--target", "https://api.anthropic.com", "--header", "x-api-key: sk-1"), "could read; write ${NAME}"),
+        (("--target", "https://api.anthropic.com", "--header", "x-api-key: $K"), "--header: x-api-key has a $"),
+        (("--target", "https://api.anthropic.com", "--key-env", "sk-ant-1"), "--key-env: write the name"),
+        (("--target", "http://llm.test", "--provider", "anthropic"), "--target: would send the key in the clear"),
+        (("--target", "https://api.anthropic.com", "--max-dollars", "nan"), "dollars is not an amount"),
+        (("--target", "https://api.anthropic.com", "--max-dollars", "0"), "dollars is not an amount"),
+        (("--target", "https://api.anthropic.com", "--max-requests", "0"), "--max-requests"),
     ],
 )
 def test_what_cannot_work_is_told_with_its_remedy(arguments: tuple[str, ...], words: str):
     assert words in fails({"ANTHROPIC_API_KEY": KEY}, *arguments)
+
+
+def test_a_password_is_not_repeated():
+    assert "hush" not in fails({"ANTHROPIC_API_KEY": KEY}, "--target", "https://me:hush@llm.test")
 
 
 def test_a_port_that_is_taken_is_told_of():
@@ -131,7 +145,7 @@ def test_a_port_that_is_taken_is_told_of():
         taken.listen()
         port = str(taken.getsockname()[1])
         said = fails({"ANTHROPIC_API_KEY": KEY}, "--target", "https://api.anthropic.com", "--port", port)
-    assert "choose another with --host and --port" in said
+    assert f"127.0.0.1:{port} cannot be listened on: Address already in use; choose another with --host" in said
 
 
 def test_it_ends_in_order_while_a_stream_is_open(provider: StandIn, environ: dict[str, str]):

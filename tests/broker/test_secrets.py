@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from belljar.broker.requirements import check_brokers
 from belljar.broker.secrets import Secret, SecretError, Secrets, references, resolve_all
 from belljar.broker.secretsfile import UserFileError, place_of, read_mapping
 from belljar.linux.files import usersfiles
+from belljar.policy.services import Budget, SharedBudget
 from tests.broker.running import KEY, Running, answer_of, service
 from tests.broker.standin import Call, StandIn
 
@@ -94,6 +96,26 @@ def test_a_missing_key_is_told_with_its_remedy():
     with pytest.raises(SecretError, match="set the variable TOKEN where Belljar runs"):
         resolve_all(refers(), {})
     resolve_all(refers(), {"TOKEN": "t"})
+
+
+def test_an_empty_file_says_nothing(secrets):
+    for text in ("", "# TOKEN: {env: A}\n"):
+        assert resolved(secrets(text)) == "Bearer of-the-environment"
+
+
+def test_a_budget_in_dollars_needs_prices_before_anything_runs(tmp_path: Path):
+    prices = tmp_path / "prices.yaml"
+    environ = {"TOKEN": "t", "BELLJAR_PRICES": str(prices)}
+    shared = SharedBudget("group", Budget(dollars=1))
+    for counting in (refers()._replace(budget=Budget(dollars=1)), refers()._replace(shared=shared)):
+        for text, words in (("# none yet", "there is no price in"), ("m: 3", "needs input and output")):
+            prices.write_text(text)
+            prices.chmod(0o600)
+            check_brokers([refers()], environ)
+            with pytest.raises(UserFileError, match=words):
+                check_brokers([counting], environ)
+        prices.write_text("m: {input: 3, output: 15}")
+        check_brokers([counting], environ)
 
 
 def test_a_file_that_others_may_write_is_not_believed(secrets):

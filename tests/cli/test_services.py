@@ -1,14 +1,20 @@
 """Named services of a run: what is taken from a file, what is refused, what is learned, and what the agent is told."""
 
 import json
+import re
+import subprocess
+import sys
 
+import click
 import pytest
 
 from belljar.cli.learning import learned
 from belljar.cli.runpolicy import OptionError, PolicyOptions, policy_of
-from belljar.cli.summary import remedy
-from belljar.gateway.audit.events import FlowAllowed
+from belljar.cli.summary import as_text, remedy
+from belljar.gateway.audit.events import FlowAllowed, ServiceUsed
 from belljar.policy import Mode, Syntax, read_policy
+from belljar.policy.services import PROVIDERS
+from belljar.sandbox.files.changes import Changes
 from belljar.sandbox.ledger import Ledger, UsedDestination
 from belljar.sandbox.notice import notice
 from belljar.statedir import default_state
@@ -81,3 +87,38 @@ def test_the_agent_is_told_where_services_are_and_not_where_they_lead(mode):
     assert json.loads(told)["services"] == where
     assert all(place in json.loads(told)["summary"] for place in where.values())
     assert not any(hidden in told for hidden in ("/run/tool", "10.1.2.3", "llm.corp.example", "8080"))
+
+
+@pytest.mark.parametrize(
+    ("brokers", "words"),
+    [
+        (("anthropic=localhost",), "--broker anthropic: is not a URL; write"),
+        (("openai", "mine=http://llm.test"), "--broker mine: would send the key in the clear"),
+        (("antropic",), '--broker: "antropic" is none of anthropic'),
+    ],
+)
+def test_a_broker_that_cannot_be_is_named(brokers, words):
+    with pytest.raises(OptionError, match=re.escape(words)):
+        policy_of(PolicyOptions(broker=brokers), [])
+
+
+def test_a_known_provider_at_another_place_is_asked_as_ever():
+    policy = policy_of(PolicyOptions(broker=tuple(f"{name}=http://127.0.0.1:4000" for name in PROVIDERS)), []).policy
+    for service in policy.services:
+        assert set(PROVIDERS[service.name].paths) <= set(service.paths)
+
+
+def test_a_summary_tells_why_requests_failed():
+    ledger = Ledger()
+    for service, refused in (("a", None), ("a", "path"), ("a", "path"), ("a", "cut.off"), ("b", "unreachable")):
+        ledger.write("s", ServiceUsed(service, 200, refused, None, 0, 0, None, 0, 0, 0.1))
+    text = click.unstyle(as_text(ledger, Changes([], complete=True)))
+    assert "✓ a  4 requests, 0 tokens in, 0 out, 3 failed (path 2 times, cut.off)" in text
+    assert "✗ b  1 request, 0 tokens in, 0 out, 1 failed (unreachable)" in text
+
+
+def test_a_broker_is_refused_where_nothing_would_lead_to_it():
+    command = [sys.executable, "-m", "belljar", "run", "--broker", "anthropic", "--no-network-isolation", "--", "true"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 125
+    assert "--broker has no way to the command with --no-network-isolation; leave one of them out" in done.stderr

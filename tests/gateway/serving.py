@@ -61,7 +61,7 @@ class Serving:
         audit: AuditLog | None = None,
         hosts: Path = NO_FILE,
         *,
-        has_broker: bool = False,
+        broker_state: Path | None = None,
     ) -> None:
         self.universe = universe
         self.audit = audit
@@ -71,7 +71,7 @@ class Serving:
         self.loop.on_crash = self.bugs.append
         servers = settings.resolvers or [RESOLVER]
         resolver = Resolver(self.loop, servers, hosts=hosts, resolv_conf=NO_FILE)
-        self.broker = BrokerDoor(self.loop, None, lambda _: None) if has_broker else None
+        self.broker = BrokerDoor(self.loop, broker_state, lambda _: None) if broker_state is not None else None
         broker = None if self.broker is None else self.broker.descriptor
         self.gateway = Gateway(self.loop, resolver, settings, broker=broker)
         self._running = universe.gateway.start(self.loop.run)

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -26,7 +25,7 @@ Start = Callable[..., Any]
 
 
 @pytest.fixture
-def started(monkeypatch, tmp_path):
+def started(monkeypatch):
     """The brokers that were started; what is done instead is the first entry's, if a test puts one there."""
     instead: list[Start] = []
     starts: list[list[str]] = []
@@ -38,13 +37,12 @@ def started(monkeypatch, tmp_path):
         return instead[0](words, **options) if instead else _POPEN(words, **options)
 
     monkeypatch.setattr(subprocess, "Popen", start)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return starts, instead
 
 
 @contextmanager
-def serving(universe: Universe) -> Iterator[Serving]:
-    running = Serving(universe, has_broker=True)
+def serving(universe: Universe, state: Path) -> Iterator[Serving]:
+    running = Serving(universe, broker_state=state)
     try:
         yield running
     finally:
@@ -65,24 +63,23 @@ def ask(sandbox: Sandbox, url: str = "http://models.belljar.internal/v1/models")
     return body, int(status)
 
 
-def test_a_broker_is_started_for_whoever_comes_first_and_leaves_nothing_behind(universe, started, tmp_path):
+def test_a_broker_is_started_for_whoever_comes_first_and_its_socket_has_no_name(universe, started, tmp_path):
     starts, _ = started
-    with serving(universe) as running, running.sandbox(POLICY) as (sandbox, _):
+    with serving(universe, tmp_path) as running, running.sandbox(POLICY) as (sandbox, _):
         assert ask(sandbox, "http://plain.test/")[1] == 200
         assert starts == []
         assert [ask(sandbox)[1] for _ in range(ASKED)] == [200] * ASKED
         assert len(starts) == 1
-        assert list(tmp_path.iterdir())
+        assert "broker.sock" not in [path.name for path in tmp_path.iterdir()]
     requests = universe.gateway.witness.of_kind("request")
     assert [request.what.split()[2] for request in requests] == ["/v1/models"] * ASKED
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("how", [fails, is_missing])
-def test_one_that_cannot_be_started_is_said_to_be_unreachable(universe, started, how):
+def test_one_that_cannot_be_started_is_said_to_be_unreachable(universe, started, tmp_path, how):
     starts, instead = started
     instead.append(how)
-    with serving(universe) as running, running.sandbox(POLICY) as (sandbox, jar):
+    with serving(universe, tmp_path) as running, running.sandbox(POLICY) as (sandbox, jar):
         answers = [ask(sandbox) for _ in range(ASKED)]
         assert [status for _, status in answers] == [502] * ASKED
         problems = [json.loads(body) for body, _ in answers]
@@ -94,10 +91,10 @@ def test_one_that_cannot_be_started_is_said_to_be_unreachable(universe, started,
     assert not universe.gateway.witness.of_kind("request")
 
 
-def test_one_that_could_not_be_started_is_when_it_can_be(universe, started):
+def test_one_that_could_not_be_started_is_when_it_can_be(universe, started, tmp_path):
     starts, instead = started
     instead.append(fails)
-    with serving(universe) as running, running.sandbox(POLICY) as (sandbox, _):
+    with serving(universe, tmp_path) as running, running.sandbox(POLICY) as (sandbox, _):
         assert ask(sandbox)[1] == 502
         instead.clear()
         before = len(starts)

@@ -146,3 +146,11 @@ def test_an_explanation_holds_the_destination_the_flow_and_the_decision():
 
 def test_without_a_policy_the_explanation_says_so():
     assert explain(None, "a.example").verdict.reason == "policy_missing"
+
+
+def test_a_service_without_a_port_is_meant_where_it_is():
+    policy = compiled('{mode: block-all, services: {anthropic: {}, db: {address: "10.1.2.3:5432"}}}')
+    for name, port in (("anthropic", 80), ("db", 5432)):
+        explained = explain(policy, f"{name}.belljar.internal")
+        assert (explained.flow.port, explained.verdict.allowed) == (port, True)
+    assert not explain(policy, "anthropic.belljar.internal:443").verdict.allowed

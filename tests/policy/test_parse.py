@@ -303,16 +303,21 @@ PROBLEMS = {
         "X-Api-Key looks like a secret, which no policy may have in it; write ${NAME} instead"
     ],
     "{mode: block-all, services: {anthropic: {header: {a: x, A: y}}}}": ["A stands twice; keep one of them"],
-    "{mode: block-all, services: {anthropic: {paths: POST /x}}}": ["services.anthropic.paths: is not a list; write a"],
-    "{mode: block-all, services: {anthropic: {paths: []}}}": ["services.anthropic.paths: is not a list"],
+    "{mode: block-all, services: {anthropic: {paths: POST /x}}}": ["services.anthropic.paths: is not a list of at"],
+    "{mode: block-all, services: {anthropic: {paths: []}}}": ["paths: is empty, and would let nothing through"],
     "{mode: block-all, services: {anthropic: {paths: [/x]}}}": ["'/x' is no rule; write a method and a path, such as"],
     "{mode: block-all, services: {anthropic: {paths: [POST /*/*/*/*/*]}}}": ["is no rule"],
     "{mode: block-all, services: {anthropic: {paths: [POST //x]}}}": ["is no rule"],
     "{mode: block-all, services: {anthropic: {server_tools: true}}}": ['is neither "allow" nor "refuse"; write one of'],
     "{mode: block-all, services: {anthropic: {budget: 5}}}": ["budget: is not a budget; write a mapping with some of:"],
     "{mode: block-all, services: {anthropic: {budget: {}}}}": ["is not a budget"],
-    "{mode: block-all, services: {anthropic: {budget: {euros: 5}}}}": ["is not a budget", "requests, input_tokens,"],
-    "{mode: block-all, services: {anthropic: {budget: {requests: 0}}}}": ["requests is not an amount; write a number"],
+    "{mode: block-all, services: {anthropic: {budget: {euros: 5}}}}": [
+        "budget: 'euros' is nothing",
+        "some of: requests,",
+    ],
+    "{mode: block-all, services: {anthropic: {budget: {requests: 0}}}}": [
+        "requests is not an amount; write a whole number"
+    ],
     "{mode: block-all, services: {anthropic: {budget: {requests: 1.5}}}}": ["requests is not an amount"],
     "{mode: block-all, services: {anthropic: {budget: {requests: true}}}}": ["requests is not an amount"],
     "{mode: block-all, services: {anthropic: {budget: {requests: 1000000000000000}}}}": ["requests is not an amount"],
@@ -322,7 +327,9 @@ PROBLEMS = {
         "shared_budget: names no group; write"
     ],
     "{mode: block-all, services: {anthropic: {shared_budget: 1}}}": ["names no group"],
-    "{mode: block-all, services: {anthropic: {shared_budget: {group: a b, requests: 1}}}}": ["names no group"],
+    "{mode: block-all, services: {anthropic: {shared_budget: {group: a b, requests: 1}}}}": [
+        "group is not a name; write"
+    ],
     "{mode: block-all, services: {anthropic: {shared_budget: {group: a}}}}": ["shared_budget: is not a budget"],
     # unknown keys, at each level
     "mode: block-all\negress: {allowedDomains: [], allowed_domains: []}": [

@@ -8,6 +8,7 @@ from belljar.broker.dialects import ApiDialect
 
 _ANTHROPIC: Final = {
     400: "invalid_request_error",
+    401: "authentication_error",
     403: "permission_error",
     404: "not_found_error",
     413: "request_too_large",

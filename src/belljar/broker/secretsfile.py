@@ -12,7 +12,7 @@ from typing import Any, Final
 from belljar.errors import BelljarError
 from belljar.linux.files.trusted import UntrustedError
 from belljar.linux.files.usersfiles import home, trust_in
-from belljar.policy.language.reading import UnreadableError
+from belljar.policy.language.reading import EMPTY, UnreadableError
 from belljar.policy.language.yamltext import read_yaml
 
 SECRETS: Final = "BELLJAR_SECRETS"
@@ -51,6 +51,8 @@ def read_mapping(variable: str, environ: Mapping[str, str]) -> dict[str, Any]:
     except OSError as error:
         raise UserFileError(f"{path} cannot be read: {error.strerror}") from None
     except (UnreadableError, UnicodeDecodeError) as error:
+        if str(error) == EMPTY:  # or comments alone
+            return {}
         why = error if isinstance(error, UnreadableError) else "is not UTF-8"
         raise UserFileError(f"{path} {why}") from None
     if not isinstance(reading.data, dict) or reading.twice:

@@ -1,6 +1,7 @@
 """The broker by itself, on a TCP port: for programs that are in no sandbox of ours, on this machine or another."""
 
 import asyncio
+import os
 import signal
 import socket
 from collections.abc import Callable, Mapping
@@ -71,9 +72,11 @@ async def _serve(standalone: Standalone, ledger: SpendingLedger, environ: Mappin
     connections = BrokerServing(broker, limits.for_this_process()).from_anyone(Door(preamble, token=standalone.token))
     try:
         server = await loop.create_server(connections, standalone.host, standalone.port)
-    except (OSError, socket.gaierror) as error:
+    except OSError as error:
+        # asyncio says it at length; a name without an address has a number of its own
+        why = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
         raise ListenError(
-            f"{standalone.host}:{standalone.port} cannot be listened on: {error.strerror}; choose another with --host "
+            f"{standalone.host}:{standalone.port} cannot be listened on: {why}; choose another with --host "
             "and --port (0 takes any port that is free)"
         ) from None
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,6 +1,7 @@
 """`belljar proxy`: the broker by itself, for programs that are in no sandbox of ours."""
 
 import os
+import re
 import secrets
 import tempfile
 from collections.abc import Mapping
@@ -12,10 +13,15 @@ import click
 
 from belljar.cli.server.listening import is_loopback, written
 from belljar.errors import BelljarError, extra
-from belljar.policy.services import PROVIDERS, Budget, Provider, Service, ServiceKind, default_paths
+from belljar.policy import InvalidPolicyError, Mode, Problem, policy_from
+from belljar.policy.language.reading import Reading
+from belljar.policy.services import PROVIDERS, Budget, Provider, Service, default_paths
 
 _TOKEN: Final = "BELLJAR_PROXY_TOKEN"  # noqa: S105 - where it is, not what it is
 _LEAST_TOKEN: Final = 16
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_OPTIONS: Final = {"url": "--target", "header": "--header", "paths": "--path", "budget": "--max-*"}
+_IN_POLICIES: Final = "which no policy may have in it"
 
 
 @click.command()
@@ -35,10 +41,10 @@ _LEAST_TOKEN: Final = 16
 @click.option("--token-file", type=click.Path(path_type=Path), metavar="FILE", help="Has the token for clients.")
 @click.option("--no-token", is_flag=True, help="Serve everyone who can connect; on loopback only.")
 @click.option("--allow-server-tools", is_flag=True, help="Let the provider be asked to search, fetch or run code.")
-@click.option("--max-requests", type=click.IntRange(0), metavar="N", help="How many requests, in all.")
-@click.option("--max-input-tokens", type=click.IntRange(0), metavar="N", help="How many input tokens, in all.")
-@click.option("--max-output-tokens", type=click.IntRange(0), metavar="N", help="How many output tokens, in all.")
-@click.option("--max-dollars", type=click.FloatRange(0), metavar="N", help="How many dollars, by your file of prices.")
+@click.option("--max-requests", type=click.IntRange(1), metavar="N", help="How many requests, in all.")
+@click.option("--max-input-tokens", type=click.IntRange(1), metavar="N", help="How many input tokens, in all.")
+@click.option("--max-output-tokens", type=click.IntRange(1), metavar="N", help="How many output tokens, in all.")
+@click.option("--max-dollars", type=float, metavar="N", help="How many dollars, by your file of prices.")
 @click.option("--max-at-once", type=click.IntRange(1), metavar="N", help="How many requests at the same time.")
 def proxy(target: str, host: str, port: int, **options: Any) -> None:
     """Serve an API on a port, and add the key to what is asked.
@@ -53,12 +59,15 @@ def proxy(target: str, host: str, port: int, **options: Any) -> None:
         raise BelljarError(
             f"{host} can be reached from other machines, and whoever connects would use your key; leave out --no-token"
         )
+    if options["no_token"] and options["token_file"]:
+        raise BelljarError("--no-token and --token-file contradict each other; leave one of them out")
     with extra("broker"):
-        from belljar.broker.secrets import Secret, resolve_all  # noqa: PLC0415 - `--help` needs none of it
+        from belljar.broker.requirements import check_brokers  # noqa: PLC0415 - `--help` needs none of it
+        from belljar.broker.secrets import Secret  # noqa: PLC0415
         from belljar.broker.standalone import Standalone, serve  # noqa: PLC0415
 
     service = _service(target, options)
-    resolve_all(service, os.environ)
+    check_brokers([service], os.environ)
     token, is_new = (None, False) if options["no_token"] else _token(options["token_file"])
 
     def tell(port: int) -> None:
@@ -92,15 +101,37 @@ def _service(target: str, options: Mapping[str, Any]) -> Service:
             f"{host} is none of the providers that are known by their host; say whose API it is with --provider "
             f"({', '.join(sorted(PROVIDERS))}), or what is to be sent with --header 'authorization: Bearer ${{MY_KEY}}'"
         )
-    return Service(
+    if key and options["header"]:
+        raise BelljarError("--key-env and --header both say what is sent; keep one of them, such as 'x-key: ${NAME}'")
+    if key and not _VARIABLE.fullmatch(key):
+        raise BelljarError(
+            "--key-env: write the name of a variable or a secret, such as MY_KEY, and not the key itself"
+        )
+    header = tuple(map(_read_header, options["header"])) or _usual_header(known, key)
+    return _checked(
         name,
-        ServiceKind.BROKER,
-        target.rstrip("/"),
-        header=tuple(map(_read_header, options["header"])) or _usual_header(known, key),
-        paths=tuple(map(_read_rule, options["path"])) or default_paths(name),
-        server_tools=options["allow_server_tools"],
-        budget=Budget(**{field: options.get(f"max_{field}") for field in Budget._fields}),
+        {
+            "url": target,
+            "header": dict(header),
+            "paths": list(map(_read_rule, options["path"])) or list(default_paths(name)),
+            "server_tools": "allow" if options["allow_server_tools"] else "refuse",
+        },
+        {field: amount for field in Budget._fields if (amount := options.get(f"max_{field}")) is not None},
     )
+
+
+def _checked(name: str, entry: dict[str, Any], budget: dict[str, Any]) -> Service:
+    """Return the service that an entry of a policy would be: what may not stand there may not be said here."""
+    services = {name: {**entry, "budget": budget} if budget else entry}
+    try:
+        return policy_from(Reading({"mode": Mode.BLOCK_ALL.value, "services": services})).policy.services[0]
+    except InvalidPolicyError as error:
+        raise BelljarError("\n".join(_as_option(problem) for problem in error.problems)) from None
+
+
+def _as_option(problem: Problem) -> str:
+    option = _OPTIONS[problem.where.rpartition(".")[2]]
+    return f"{option}: {problem.message.replace(_IN_POLICIES, 'which every user of this machine could read')}"
 
 
 def _checked_target(target: str) -> str:
@@ -112,7 +143,7 @@ def _checked_target(target: str) -> str:
         url = urlsplit("")
     if not is_proper or not url.hostname or url.query or url.fragment or "@" in url.netloc:
         raise BelljarError(
-            f'--target: "{target}" is not the URL of an API; write https://HOST, with a port and a path if it has them'
+            "--target: is no URL of an API; write https://HOST, with a port and a path if it has them; no password"
         )
     return url.hostname
 

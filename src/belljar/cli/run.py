@@ -299,6 +299,11 @@ class _Run:
     def _check_backend(self) -> None:
         """Refuse options that a backend would have to ignore."""
         options = self._options
+        if options["broker"] and options["no_network_isolation"]:
+            raise BelljarError(
+                "--broker has no way to the command with --no-network-isolation; leave one of them out, or start "
+                "`belljar proxy` for it"
+            )
         if self._backend.runs_images:
             if not options["image"]:
                 raise BelljarError(f"{options['backend']} runs images; name one with --image")

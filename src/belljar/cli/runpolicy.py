@@ -172,4 +172,9 @@ def _as_option(problem: Problem) -> str:
     message = problem.message
     for in_document, in_option in _IN_OPTIONS.items():
         message = message.replace(in_document, in_option)
-    return f"{option}: {message}"
+    return f"{option}{_named(problem.where)}: {message}"
+
+
+def _named(where: str) -> str:
+    """Return which of several brokers it is about, if it is about one."""
+    return f" {where.split('.')[1]}" if where.startswith("services.") else ""

@@ -75,9 +75,14 @@ def _used(ledger: Ledger) -> list[str]:
     for name, sums in ledger.used.items():
         parts = [_times(sums.requests, "request"), f"{sums.input_tokens} tokens in, {sums.output_tokens} out"]
         parts += [f"${sums.dollars:.4f}"] if sums.dollars is not None else []
-        parts += [f"{sums.refused} refused"] if sums.refused else []
-        lines.append(f"  {click.style('✓', fg='green')} {name}  {', '.join(parts)}")
+        parts += [f"{sums.refused} failed ({_reasons(sums.refused_for)})"] if sums.refused else []
+        mark = click.style("✗", fg="red") if sums.refused == sums.requests else click.style("✓", fg="green")
+        lines.append(f"  {mark} {name}  {', '.join(parts)}")
     return ["belljar: used", *lines] if lines else []
+
+
+def _reasons(times: dict[str, int]) -> str:
+    return ", ".join(f"{reason} {count} times" if count > 1 else reason for reason, count in times.items())
 
 
 def _denied(ledger: Ledger) -> list[str]:

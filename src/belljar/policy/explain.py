@@ -1,6 +1,8 @@
 """Destinations as people write them, and what a policy says to each."""
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from belljar.errors import BelljarError
@@ -11,6 +13,7 @@ from belljar.policy.flow import Flow, to_address, to_name
 from belljar.policy.model import Protocol
 
 DEFAULT_PORT: Final = 443
+_NO_PORTS: Final[Mapping[str, int]] = MappingProxyType({})
 _SCHEMES: Final = {
     "https": 443,
     "http": 80,
@@ -43,14 +46,15 @@ class Explanation(NamedTuple):
 
 def explain(policy: CompiledPolicy | None, destination: str) -> Explanation:
     """Decide a destination that a person wrote. Raises UnreadableDestinationError."""
-    flow = parse_destination(destination)
+    services = policy.services if policy is not None else {}
+    flow = parse_destination(destination, {name: service.at for name, service in services.items()})
     return Explanation(destination, flow, policy.decide(flow) if policy is not None else without_policy(flow))
 
 
-def parse_destination(text: str) -> Flow:
+def parse_destination(text: str, ports: Mapping[str, int] = _NO_PORTS) -> Flow:
     """Read ``host``, ``host:port``, ``address:port``, ``[v6]:port`` or a URL; all but a URL can end in ``/udp``.
 
-    Without a port, 443 is meant. Raises UnreadableDestinationError.
+    Without a port, 443 is meant, or the one of a name that has one of its own. Raises UnreadableDestinationError.
     """
     url = _URL.fullmatch(text)
     try:
@@ -59,7 +63,7 @@ def parse_destination(text: str) -> Flow:
             return _flow(host, port or _port_of_scheme(url[1].lower()), Protocol.TCP)
         destination, _, protocol = text.partition("/")
         host, port = _split(destination)
-        return _flow(host, port or DEFAULT_PORT, _protocol(protocol or "tcp"))
+        return _flow(host, port or ports.get(str(host), DEFAULT_PORT), _protocol(protocol or "tcp"))
     except SpellingError as error:
         raise UnreadableDestinationError(
             f"{text!a} {error}; a destination is host, host:port, address:port, [v6]:port or a URL"

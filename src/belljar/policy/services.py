@@ -244,10 +244,10 @@ def _usual_port(kind: ServiceKind, target: str) -> int:
 
 
 def _usual_paths(name: str, kind: ServiceKind, data: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what a broker lets through: what is known of its provider, or at another place what most have."""
+    """Return what a broker lets through: what is known of its provider, and at another place what most have, too."""
     if kind is not ServiceKind.BROKER:
         return ()
-    return PROVIDERS[name].paths if kind.value not in data else _ANY_MODEL_API
+    return PROVIDERS[name].paths if kind.value not in data else default_paths(name)
 
 
 def _budget_to_data(budget: Budget) -> dict[str, Any]:

@@ -60,6 +60,9 @@ class ServiceSums:
 
     requests: int = 0
     refused: int = 0
+    refused_for: dict[str, int] = field(default_factory=dict)
+    """How often for each of the broker's reasons."""
+
     input_tokens: int = 0
     output_tokens: int = 0
     dollars: float | None = None
@@ -114,7 +117,9 @@ class Ledger:
     def _use(self, event: ServiceUsed) -> None:
         sums = self.used.setdefault(event.service, ServiceSums())
         sums.requests += 1
-        sums.refused += event.refused is not None
+        if event.refused is not None:
+            sums.refused += 1
+            sums.refused_for[event.refused] = sums.refused_for.get(event.refused, 0) + 1
         sums.input_tokens += event.input_tokens
         sums.output_tokens += event.output_tokens
         if event.dollars is not None:

@@ -50,7 +50,7 @@ def matching_rule(service: Service, method: str, path: str) -> str | None:
 def matches(rule: str, method: str, path: str) -> bool:
     """Tell whether a rule such as ``GET /v1/models*`` is met; a star stands for anything, also for nothing."""
     wanted, _, pattern = rule.partition(" ")
-    return method == wanted and _fits(pattern.strip(), path)
+    return wanted in {method, "*"} and _fits(pattern.strip(), path)
 
 
 def base_of(target: str) -> str:

@@ -43,6 +43,11 @@ class Prices:
         """Where the file is, or would be."""
         return str(place_of(PRICES, self._environ))
 
+    def is_empty(self) -> bool:
+        """Tell whether no model has a price. Raises UserFileError."""
+        self._refresh()
+        return not self._prices
+
     def of(self, model: str) -> Price | None:
         """Return the price of a model: its own, or that of the longest pattern. Raises UserFileError."""
         self._refresh()

@@ -24,11 +24,12 @@ class Backoff:
         """Refuse a request while the provider wants patience. Raises RefusedRequest."""
         left = self._until.get(key, 0) - self._clock()
         if left > 0:
+            seconds = int(left) + 1
             raise RefusedRequest(
                 429,
                 "provider.busy",
-                "the provider has asked everyone who uses this key to wait",
-                retry_after=int(left) + 1,
+                f"the provider has asked everyone who uses this key to wait; ask again in {seconds} s",
+                retry_after=seconds,
             )
         self._until.pop(key, None)
 

@@ -18,7 +18,6 @@ import json
 import logging
 import os
 import socket
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     import subprocess
 
 _LOG: Final = logging.getLogger("belljar")
+_SOCKET: Final = "broker.sock"
 _WAITING: Final = 4096
 """Connections that wait for a broker to be started."""
 
@@ -48,15 +48,13 @@ _UNTOLD: Final = {"input_tokens": 0, "output_tokens": 0, "bytes_up": 0, "bytes_d
 class BrokerDoor:
     """Where a gateway reaches the broker. Everything happens on the loop's thread."""
 
-    def __init__(self, loop: Loop, state: Path | None, on_event: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, loop: Loop, state: Path, on_event: Callable[[dict[str, Any]], None]) -> None:
         """Have somewhere to connect to. Events of the broker are told as they come.
 
-        `state` is a directory for what it counts, which is there and nobody else's; without one, that ends with us.
+        `state` is a directory for what it counts, which is there, nobody else's, and seen by no sandbox.
         """
-        self._loop, self._on_event = loop, on_event
-        self._own_state = tempfile.TemporaryDirectory(prefix="belljar-broker-") if state is None else None
-        self._state = Path(self._own_state.name) if self._own_state is not None else state or Path()
-        self._listener, self.descriptor = _listen()
+        self._loop, self._state, self._on_event = loop, state, on_event
+        self._listener, self.descriptor = _listen(state)
         self._process: subprocess.Popen[bytes] | None = None
         self._said: socket.socket | None = None
         self._unread = bytearray()
@@ -87,8 +85,6 @@ class BrokerDoor:
         self._listener.close()
         os.close(self.descriptor)
         self._reap()
-        if self._own_state is not None:
-            self._own_state.cleanup()
 
     def _wait(self) -> None:
         self._loop.watch(self._listener).on_readable = self._on_connection
@@ -197,15 +193,23 @@ def used_by(event: Mapping[str, Any]) -> ServiceUsed | None:
     return ServiceUsed(*(event.get(name, _UNTOLD.get(name)) for name in ServiceUsed._fields))
 
 
-def _listen() -> tuple[socket.socket, int]:
-    """Return a socket that listens, and what it is connected to by: a descriptor, and no path that is left."""
+def _listen(directory: Path) -> tuple[socket.socket, int]:
+    """Return a socket that listens, and what it is connected to by: a descriptor, and no path that is left.
+
+    While there is one, nobody else may find it: whoever can connect speaks for sandboxes.
+    """
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    held = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with tempfile.TemporaryDirectory(prefix="belljar-") as directory:
-            path = Path(directory) / "broker"
-            listener.bind(str(path))
-            listener.listen(_WAITING)
-            return listener, os.open(path, os.O_PATH | os.O_CLOEXEC)
+        with suppress(FileNotFoundError):
+            os.unlink(_SOCKET, dir_fd=held)
+        listener.bind(f"/proc/self/fd/{held}/{_SOCKET}")  # which may be longer than the kernel takes
+        listener.listen(_WAITING)
+        descriptor = os.open(_SOCKET, os.O_PATH | os.O_CLOEXEC, dir_fd=held)
+        os.unlink(_SOCKET, dir_fd=held)
     except BaseException:
         listener.close()
         raise
+    finally:
+        os.close(held)
+    return listener, descriptor

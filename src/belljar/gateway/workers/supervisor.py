@@ -11,6 +11,7 @@ sandbox is left nothing to reach until it does.
 """
 
 import os
+import tempfile
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -61,8 +62,10 @@ class Workers:
         self._loop = Loop()
         log = os.dup(audit) if audit is not None else None
         self._audit = AuditLog(log) if log is not None else None
-        self._broker = BrokerDoor(self._loop, broker_state, self._note)
-        self._has_counted = broker_state is not None and any(broker_state.iterdir())
+        self._own_state = tempfile.TemporaryDirectory(prefix="belljar-") if broker_state is None else None
+        state = Path(self._own_state.name) if self._own_state is not None else broker_state or Path()
+        self._has_counted = any(state.iterdir())
+        self._broker = BrokerDoor(self._loop, state, self._note)
         self._usage: dict[str, dict[str, ServiceUsage]] = {}
         """What each sandbox has made of each of its brokers."""
         self._observers: dict[str, Observer] = {}
@@ -209,6 +212,8 @@ class Workers:
             for kept in keeper.sandboxes.values():
                 kept.close()
         self._broker.close()
+        if self._own_state is not None:
+            self._own_state.cleanup()
         if self._audit is not None:
             self._audit.close()
         self._loop.close()

@@ -173,8 +173,10 @@ def _header(value: object) -> dict[str, str]:
 
 def _paths(value: object) -> list[str]:
     remedy = 'write a method and a path, such as "POST /v1/messages", with * for anything'
-    if not isinstance(value, list) or not value or len(value) > _MOST_ENTRIES:
-        raise EntryError(f"is not a list; {remedy}")
+    if not isinstance(value, list) or len(value) > _MOST_ENTRIES:
+        raise EntryError(f"is not a list of at most {_MOST_ENTRIES}; {remedy}")
+    if not value:
+        raise EntryError(f"is empty, and would let nothing through; leave it out, or {remedy}")
     for rule in value:
         if not isinstance(rule, str) or not _PATH_RULE.fullmatch(rule) or rule.count("*") > 4 or "//" in rule:
             raise EntryError(f"{_shown(rule)} is no rule; {remedy}")
@@ -189,8 +191,11 @@ def _server_tools(value: object) -> str:
 
 def _budget(value: object) -> dict[str, float]:
     keys = _in_snake_case(value)
-    if not keys or not set(keys) <= set(BUDGET_KEYS):
-        raise EntryError(f"is not a budget; write a mapping with some of: {', '.join(BUDGET_KEYS)}")
+    known = ", ".join(BUDGET_KEYS)
+    if not keys:
+        raise EntryError(f"is not a budget; write a mapping with some of: {known}")
+    if unknown := next((key for key in keys if key not in BUDGET_KEYS), None):
+        raise EntryError(f"{_shown(unknown)} is nothing that is counted; write some of: {known}")
     return {key: _amount(key, amount) for key, amount in keys.items()}
 
 
@@ -209,15 +214,17 @@ def _amount(key: str, value: object) -> float:
             return value
         if key == "dollars" and _FRACTION.fullmatch(repr(value)):  # as it will be written again
             return int(value) if value.is_integer() else value
-    remedy = ", with at most 4 digits after the point" if key == "dollars" else ""
-    raise EntryError(f"{key} is not an amount; write a number above 0{remedy}")
+    remedy = "number above 0, with at most 4 digits after the point" if key == "dollars" else "whole number above 0"
+    raise EntryError(f"{key} is not an amount; write a {remedy}")
 
 
 def _shared_budget(value: object) -> dict[str, Any]:
     keys = _in_snake_case(value)
     group = keys.pop("group", None)
-    if not isinstance(group, str) or not _GROUP.fullmatch(group):
+    if group is None:
         raise EntryError("names no group; write {group: NAME} and amounts")
+    if not isinstance(group, str) or not _GROUP.fullmatch(group):
+        raise EntryError("group is not a name; write letters, digits, ., _ and -, and begin with one of the first two")
     return {"group": group, **_budget(keys)}
 
 
