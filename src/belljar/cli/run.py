@@ -9,6 +9,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -187,6 +188,8 @@ class _Run:
         self._backend = registry.find(options["backend"])
         self._check_backend()
         self._quiet: bool = options["quiet"]
+        self._held = ExitStack()
+        """What is released when the command has ended."""
         self._started_ns = time.time_ns()
         self._workdir = _workdir(options["workdir"])
         self._binds = (*self._named_binds("bind", writable=True), *self._named_binds("ro_bind", writable=False))
@@ -240,7 +243,6 @@ class _Run:
     def _network(self, policy: RunPolicy, settings: "Settings", audit: int | None) -> "NetworkAccess":
         """Return what the command can reach; note in a ledger what it does with that."""
         from belljar.gateway.audit.log import AuditLog  # noqa: PLC0415 - see above
-        from belljar.sandbox.files import ownplaces  # noqa: PLC0415
         from belljar.sandbox.ledger import Ledger  # noqa: PLC0415
         from belljar.sandbox.network import NetworkAccess  # noqa: PLC0415
 
@@ -249,8 +251,16 @@ class _Run:
             self._say("warning: with --isolation perimeter there is no UDP but DNS, although the policy allows it")
         ledger = Ledger(AuditLog(audit) if audit is not None else None)
         self._ending = self._ending_with(ledger, policy.policy.services)
-        has_modules = bool(policy.policy.services) and ownplaces.has_modules_in(self._exposed())
-        return NetworkAccess(compiled, settings, ledger, starts_broker_at_once=has_modules)
+        access = NetworkAccess(compiled, settings, ledger)
+        return self._with_broker(access) if any(service.is_broker for service in policy.policy.services) else access
+
+    def _with_broker(self, access: "NetworkAccess") -> "NetworkAccess":
+        from belljar.sandbox.brokerplace import make_broker_place  # noqa: PLC0415 - most runs have none
+        from belljar.sandbox.files.ownplaces import has_modules_in  # noqa: PLC0415
+
+        exposed = self._exposed()
+        state = self._held.enter_context(make_broker_place(os.environ, exposed))
+        return access._replace(broker_state=Path(state), starts_broker_at_once=has_modules_in(exposed))
 
     def _ending_with(self, ledger: "Ledger | None", services: "tuple[Service, ...]" = ()) -> "Ending":
         from belljar.cli.ending import Ending  # noqa: PLC0415 - see above
@@ -278,14 +288,15 @@ class _Run:
             _check_state(self._workdir, writable=True)
         for bind in self._binds:
             _check_state(bind.source, writable=bind.writable)
-        outcome = run_once(
-            self._backend,
-            replace(self._spec, files={**self._spec.files, POLICY_FILE: told}),
-            self._command,
-            network,
-            timeout=self._options["timeout"],
-            after_entrypoint=self._after_entrypoint,
-        )
+        with self._held:
+            outcome = run_once(
+                self._backend,
+                replace(self._spec, files={**self._spec.files, POLICY_FILE: told}),
+                self._command,
+                network,
+                timeout=self._options["timeout"],
+                after_entrypoint=self._after_entrypoint,
+            )
         self._say_how_it_ended(outcome)
         self._ending.tell(outcome.code)
         return outcome.code

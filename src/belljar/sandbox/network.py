@@ -6,6 +6,8 @@ from belljar.gateway.settings import Settings
 from belljar.policy import CompiledPolicy
 
 if TYPE_CHECKING:  # to import them takes as long as to make a sandbox
+    from pathlib import Path
+
     from belljar.gateway.limits import Limits
     from belljar.sandbox.ledger import Ledger
 
@@ -19,10 +21,8 @@ class NetworkAccess(NamedTuple):
     limits: "Limits | None" = None
     """What it may use of the gateway, if that is not what every sandbox may."""
 
+    broker_state: "Path | None" = None
+    """Where a broker keeps what it counts (`brokerplace`), if a service is one."""
+
     starts_broker_at_once: bool = False
     """Whether a broker is started now or never, since what it imports may be written to from inside later."""
-
-    @property
-    def has_broker(self) -> bool:
-        """Whether a service of it is a broker."""
-        return any(service.is_broker for service in self.policy.services.values())

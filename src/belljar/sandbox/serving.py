@@ -1,12 +1,8 @@
 """The gateway of one sandbox, with all that has to be imported for it."""
 
-import os
-import tempfile
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from belljar.errors import BelljarError
 from belljar.gateway.audit.log import keep_flushed
 from belljar.gateway.audit.observing import Observer
 from belljar.gateway.gateway import Gateway
@@ -26,37 +22,24 @@ def serve(loop: Loop, network: NetworkAccess, listeners: Listeners) -> Gateway:
     """Have a gateway answer at a sandbox's doors."""
     allow_most_descriptors()  # the command has been forked, and keeps the limit that it was given
     observer = Observer("local", audit=network.ledger)
-    end = ExitStack()
-    broker = _broker(loop, observer, end) if network.has_broker else None
+    broker = _broker(loop, observer, network.broker_state) if network.broker_state is not None else None
     descriptor = None if broker is None else broker.descriptor
     gateway = Gateway(loop, Resolver(loop, network.settings.resolvers), network.settings, broker=descriptor)
-    gateway.on_closed = end.close
-    if broker is not None and network.starts_broker_at_once:
-        broker.start_now_or_never()
+    if broker is not None:
+        gateway.on_closed = broker.close
+        if network.starts_broker_at_once:
+            broker.start_now_or_never()
     if network.ledger.audit is not None:
         loop.spawn(keep_flushed(loop, network.ledger.audit))
     gateway.open(SandboxState("local", network.policy, observer, network.limits or Limits()), listeners)
     return gateway
 
 
-def _broker(loop: Loop, observer: Observer, end: ExitStack) -> "BrokerDoor":
-    """Have a broker for as long as the gateway. Where it is, no sandbox can write, be it to change what is counted."""
+def _broker(loop: Loop, observer: Observer, state: Path) -> "BrokerDoor":
     from belljar.gateway.upstream.brokerdoor import BrokerDoor, used_by  # noqa: PLC0415 - few have one
-    from belljar.sandbox.files.ownplaces import caches  # noqa: PLC0415
 
     def note(event: dict[str, Any]) -> None:
         if (used := used_by(event)) is not None:
             observer.service_used(used)
 
-    place = caches(os.environ) / "brokers"
-    try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        state = end.enter_context(tempfile.TemporaryDirectory(dir=place))
-    except OSError as error:
-        raise BelljarError(
-            f"the broker has no place for what it counts: {place} cannot be written to ({error.strerror}); "
-            "set XDG_CACHE_HOME to a directory that can"
-        ) from None
-    door = BrokerDoor(loop, Path(state), note)
-    end.callback(door.close)
-    return door
+    return BrokerDoor(loop, state, note)

@@ -137,7 +137,10 @@ class TrialTask:
         settings = Settings(resolvers=tuple(Server(ip_address(address)) for address in places.RESOLVER.values()))
         policy = _policy()
         run_program("ip", "-batch", "-", text=_LATER)
-        return NetworkAccess(policy, settings, Ledger(AuditLog(open_log(str(self.audit)))), _LIMITS)
+        state = self.audit.with_suffix(".broker")
+        state.mkdir(mode=0o700, exist_ok=True)
+        ledger = Ledger(AuditLog(open_log(str(self.audit))))
+        return NetworkAccess(policy, settings, ledger, _LIMITS, broker_state=state)
 
 
 @dataclass(frozen=True, slots=True)
