@@ -68,7 +68,7 @@ BROKER_NAME: Final = "models.belljar.internal"
 BROKER_ADDRESS, BROKER_PORT = "127.0.0.2", 7004
 """Where a broker is inside, and what it leads to: a service of the host, where the witness stands in for a provider."""
 
-KEY_VARIABLE: Final = "BELLJAR_VERIFY_KEY"
+KEY_VARIABLE: Final = "VERIFY_API_KEY"
 """Where whoever starts the sandbox has the key for it."""
 
 PRIVATE_VARIABLE: Final = "BELLJAR_VERIFY_PRIVATE"
