@@ -17,6 +17,7 @@ It says what has become of requests, a line of JSON each; the end of that stream
 import json
 import logging
 import os
+import signal
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -174,7 +175,8 @@ class BrokerDoor:
             self._process.kill()  # it has nothing more to say, and should have ended
             code, self._process = self._process.wait(), None
             if not self._is_closed:
-                _LOG.warning("the broker has ended (%s); it is started again when it is needed", code)
+                how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+                _LOG.warning("belljar: the broker has ended (%s); it is started again when it is needed", how)
 
     def _ended(self) -> None:
         """Wait for the next connection; those that wait already would be the next to start it."""
