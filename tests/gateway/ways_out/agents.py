@@ -164,7 +164,8 @@ class Agent:
 
     def audit(self) -> list[dict[str, Any]]:
         """Return the audit lines about this sandbox."""
-        lines = [json.loads(line) for line in self._log.read_text("ascii").splitlines()]
+        whole = self._log.read_text("ascii").rpartition("\n")[0]  # the last line may be on its way
+        lines = [json.loads(line) for line in whole.splitlines()]
         return [line for line in lines if line["sandbox"] == self.jar.id]
 
 
