@@ -1,16 +1,18 @@
 """How an owner starts a broker: as a program that imports nothing from where it happens to be started."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 _PROGRAM: Final = """\
 import sys
-sys.path.append(sys.argv.pop(1))
+sys.path += sys.argv.pop(1).split(":")
 from belljar.broker.process import main
 main()
 """
 _OUR_MODULES: Final = str(Path(__file__).resolve().parents[2])
+_LIBRARIES: Final = ("h11", "httpcore2")
 
 
 def command(listener: int, events: int, state: Path) -> list[str]:
@@ -20,4 +22,10 @@ def command(listener: int, events: int, state: Path) -> list[str]:
     stream is closed.
     """
     arguments = ["--listen", str(listener), "--events", str(events), "--state", str(state)]
-    return [sys.executable, "-I", "-W", "ignore", "-c", _PROGRAM, _OUR_MODULES, *arguments]
+    return [sys.executable, "-I", "-W", "ignore", "-c", _PROGRAM, ":".join(_places()), *arguments]
+
+
+def _places() -> list[str]:
+    """Return where we are found, and the libraries: by us, that is, and not by where the broker happens to start."""
+    specs = [spec for spec in map(find_spec, _LIBRARIES) if spec is not None and spec.origin is not None]
+    return list(dict.fromkeys([_OUR_MODULES, *(str(Path(spec.origin or "").parents[1]) for spec in specs)]))

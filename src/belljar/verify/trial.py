@@ -137,10 +137,10 @@ class TrialTask:
         settings = Settings(resolvers=tuple(Server(ip_address(address)) for address in places.RESOLVER.values()))
         policy = _policy()
         run_program("ip", "-batch", "-", text=_LATER)
-        state = self.audit.with_suffix(".broker")
+        state = self.audit.with_name(f"{self.name}.broker")
         state.mkdir(mode=0o700, exist_ok=True)
         ledger = Ledger(AuditLog(open_log(str(self.audit))))
-        return NetworkAccess(policy, settings, ledger, _LIMITS, broker_state=state)
+        return NetworkAccess(policy, settings, ledger, _LIMITS, broker_state=state, starts_broker_at_once=True)
 
 
 @dataclass(frozen=True, slots=True)

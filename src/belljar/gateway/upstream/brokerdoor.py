@@ -19,6 +19,7 @@ import logging
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -37,6 +38,7 @@ _WAITING: Final = 4096
 """Connections that wait for a broker to be started."""
 
 _SECONDS_TO_START: Final = 10.0
+_SECONDS_TO_END: Final = 1.0
 _YOUNG_SECONDS: Final = 2.0
 _MOST_YOUNG_DEATHS: Final = 2
 """In a row. One can have been killed by somebody."""
@@ -85,7 +87,21 @@ class BrokerDoor:
         self._loop.unwatch(self._listener)
         self._listener.close()
         os.close(self.descriptor)
+        self._hear_last_words()
         self._reap()
+
+    def _hear_last_words(self) -> None:
+        """Have the broker end, and take what it still has to say of requests; not for long."""
+        if self._process is None or self._said is None:
+            return
+        self._process.terminate()
+        given_up = time.monotonic() + _SECONDS_TO_END
+        with suppress(OSError):
+            while (left := given_up - time.monotonic()) > 0 and is_readable(self._said.fileno(), left):
+                if not (data := self._said.recv(_READ_BYTES)):
+                    return
+                self._unread += data
+                self._take_lines()
 
     def _wait(self) -> None:
         self._loop.watch(self._listener).on_readable = self._on_connection
