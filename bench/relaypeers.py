@@ -28,7 +28,7 @@ def litellm(directory: Path, provider: str, authority: Path) -> Peer:
     """LiteLLM's proxy, by the way on which it passes a provider's API through, if somebody has installed it."""
     programs = PEERS / "litellm" / "bin"
     if not (programs / "litellm").exists():
-        raise MissingError("not installed at .cache/bench-peers/litellm, and too large to be fetched in passing")
+        raise MissingError("It is not installed at .cache/bench-peers/litellm, and too large to be fetched in passing.")
     (directory / "litellm.yaml").write_text("model_list: []\n")
     version = "import importlib.metadata; print(importlib.metadata.version('litellm'))"
     return Peer(
