@@ -123,7 +123,7 @@ class Arena:
                 check=True,
             )
         except subprocess.CalledProcessError as error:
-            raise MissingError(f"fails at {work.kind}: {_complaint(error.stderr)}") from error
+            raise MissingError(f"fails at {work.kind}: {complaint(error.stderr)}") from error
         except subprocess.TimeoutExpired as error:
             raise MissingError(f"fails at {work.kind}: does not end") from error
         return Done(**json.loads(done.stdout))
@@ -139,7 +139,7 @@ class Arena:
         )
         with holder:
             if holder.stdout is None or not holder.stdout.readline():
-                raise MissingError(f"does not hold {work.clients} connections: {_complaint(holder.communicate()[1])}")
+                raise MissingError(f"does not hold {work.clients} connections: {complaint(holder.communicate()[1])}")
             yield
 
     def _serve(self, name: str, listeners: Listeners, profile: Path | None = None) -> "subprocess.Popen[bytes]":
@@ -176,7 +176,7 @@ class Arena:
                     pass_fds=[] if inherited is None else [inherited],
                 )
             )
-        self._stack.callback(_end, process)
+        self._stack.callback(end, process)
         return process
 
     def _output(self, name: str) -> Path:
@@ -186,7 +186,7 @@ class Arena:
         given_up = time.monotonic() + PATIENCE
         while not is_ready():
             if process.poll() is not None or time.monotonic() > given_up:
-                raise MissingError(f"does not start: {_complaint(self._output(name).read_text(errors='replace'))}")
+                raise MissingError(f"does not start: {complaint(self._output(name).read_text(errors='replace'))}")
             time.sleep(0.02)
 
     def _await_word(self, name: str, process: "subprocess.Popen[bytes]") -> None:
@@ -203,13 +203,13 @@ def answers(place: Place, address: tuple[str, int]) -> bool:
     return True
 
 
-def _complaint(text: str) -> str:
+def complaint(text: str) -> str:
     """Return the line of a program's output that says what went wrong."""
     lines = text.strip().splitlines() or ["it says nothing"]
     return next((line for line in lines if "fatal" in line.lower()), lines[-1])
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
+def end(process: "subprocess.Popen[bytes]") -> None:
     process.terminate()
     try:
         process.wait(PATIENCE)

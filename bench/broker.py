@@ -1,131 +1,217 @@
-"""The broker: what it adds to a request, how many events it relays, and what an open stream costs."""
+"""The broker: what it adds to a request, how many events it relays, and what an open stream costs, beside its peers."""
 
 import http.client
-import os
-import resource
+import json
+import re
 import socket
-import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import ExitStack, closing
 from statistics import median
-from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
-import trustme
+from bench.fetching import MissingError
+from bench.processes import cpu_seconds, memory
+from bench.relaypeers import RELAYS
+from bench.relays import Loopback, Relay
+from bench.timing import Effort, met, print_table
+from tests.broker.standin import Call
 
-from bench.timing import Effort, print_table
-from tests.broker.running import Running, service
-from tests.broker.standin import Call, StandIn
+REQUESTS, EVENTS, STREAMS = 200, 5_000, 200
+MOST_ADDED, TIMES_A_PEER = 2e-3, 5.0
 
-REQUESTS, EVENTS, STREAMS = 200, 20_000, 200
 _DELTA = b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a few words"}}'
 _EVENT = b"event: content_block_delta\ndata: " + _DELTA + b"\n\n"
-_ASK = b"POST /v1/messages HTTP/1.1\r\nHost: anthropic.belljar.internal\r\nContent-Length: 2\r\n\r\n{}"
+_MESSAGES = [{"role": "user", "content": "hello"}]
+_ASKED = json.dumps({"model": "m", "max_tokens": 16, "stream": True, "messages": _MESSAGES})
+_BEGUN, _END = _EVENT + b"\r\n", b"\r\n0\r\n\r\n"
+_FRAMING = re.compile(rb"\r\n[0-9A-Fa-f]+\r\n")
+"""Between chunks. There is none in an event, whose lines end otherwise."""
+
+
+class Figures(NamedTuple):
+    """One relay in one round, or the medians of its rounds."""
+
+    first_byte: float
+    """Seconds, p50."""
+
+    events: float
+    """In a second, of one stream."""
+
+    cpu_per_event: float
+    """Seconds of the relay itself."""
+
+
+class Memory(NamedTuple):
+    """In bytes."""
+
+    idle: int
+    with_streams: int
 
 
 def bench_broker(effort: Effort) -> None:
-    """Measure a broker before a provider on loopback, over TLS."""
-    with TemporaryDirectory(prefix="bench-") as directory, _provider(Path(directory)) as (provider, context):
-        broker = Running(Path(directory), {"SSL_CERT_FILE": f"{directory}/ca.pem", "HTTPS_PROXY": ""})
-        try:
-            rows = [
-                *_bench_latency(broker, provider, context, effort),
-                *_bench_events(broker, provider),
-                *_bench_streams(broker, provider),
-            ]
-        finally:
-            broker.stop()
-    print_table("Broker: a provider on loopback, over TLS", ("what", "measured"), rows)
+    """Measure the broker and all peers that can be had, in turns, and print how they compare."""
+    with Loopback() as loopback:
+        field = _Field(loopback)
+        for _ in range(effort.rounds):
+            field.measure()
+    figures = {name: Figures(*map(median, zip(*rounds, strict=True))) for name, rounds in field.rounds.items()}
+    _print_figures(figures, field.memories)
+    _print_goals(figures)
+    print()
+    for relay in field.relays:
+        print(f"- {relay.name}: {relay.does}.")
+    for name, reason in field.missing.items():
+        print(f"- Missing: {name}. {reason}")
 
 
-@contextmanager
-def _provider(directory: Path) -> Iterator[tuple[StandIn, ssl.SSLContext]]:
-    authority = trustme.CA()
-    authority.cert_pem.write_to_path(directory / "ca.pem")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("localhost").configure_cert(context)
-    with StandIn(context) as provider:
-        yield provider, ssl.create_default_context(cafile=directory / "ca.pem")
+class _Field:
+    """All relays that are at work, and what was measured so far. A peer that fails leaves the field."""
+
+    def __init__(self, loopback: Loopback) -> None:
+        self._loopback = loopback
+        self.relays = [loopback.direct(), *loopback.belljar()]
+        self.missing: dict[str, str] = {}
+        for name, (prepare, path) in RELAYS.items():
+            try:
+                self.relays.append(loopback.peer(name, prepare, path))
+            except MissingError as error:
+                self.missing[name] = str(error)
+        self.memories: dict[str, Memory] = {}
+        self.rounds: dict[str, list[Figures]] = {relay.name: [] for relay in self.relays}
+        self._each(self._enter)
+
+    def measure(self) -> None:
+        """Measure each relay once."""
+        self._each(lambda relay: self.rounds[relay.name].append(_measure(self._loopback, relay)))
+
+    def _enter(self, relay: Relay) -> None:
+        events_relayed(self._loopback, relay, 10)
+        if relay.name in {"Belljar", *RELAYS}:  # the broker is one process, whichever way leads through it
+            self.memories[relay.name] = _measure_memory(self._loopback, relay)
+
+    def _each(self, work: Callable[[Relay], None]) -> None:
+        for relay in list(self.relays):
+            try:
+                work(relay)
+            except (MissingError, OSError, http.client.HTTPException) as error:
+                if relay.name not in RELAYS:
+                    raise
+                self.missing[relay.name] = f"fails: {error}"
+                self.relays.remove(relay)
+                del self.rounds[relay.name]
+                self.memories.pop(relay.name, None)
 
 
-def _bench_latency(
-    broker: Running, provider: StandIn, context: ssl.SSLContext, effort: Effort
-) -> Iterator[tuple[str, str]]:
-    direct = http.client.HTTPSConnection("localhost", provider.port, context=context)
-    plain, judged = broker.client(service(provider.url)), broker.client(service(provider.url), refuse_tools=True)
-    times: dict[str, list[float]] = {"direct": [], "through": [], "judged": []}
-    for _ in range(effort.rounds):
-        for name, client in (("direct", direct), ("through", plain), ("judged", judged)):
-            times[name] += [_first_byte(client) for _ in range(REQUESTS)]
-    for client in (direct, plain, judged):
-        client.close()
-    alone, through, read = (median(times[name]) * 1000 for name in ("direct", "through", "judged"))
-    yield "time to the first byte, direct (p50)", f"{alone:.2f} ms"
-    yield "added by the broker (p50)", f"{through - alone:.2f} ms"
-    yield "added where requests are judged (p50)", f"{read - alone:.2f} ms"
+def events_relayed(loopback: Loopback, relay: Relay, count: int) -> float:
+    """Have a stream of events relayed, and return how long that took. Raises MissingError if any are not."""
 
-
-def _first_byte(client: http.client.HTTPConnection) -> float:
-    started = time.perf_counter()
-    client.request("POST", "/v1/messages", '{"model": "m", "messages": [{"role": "user", "content": "hello"}]}')
-    response = client.getresponse()
-    response.read(1)
-    took = time.perf_counter() - started
-    response.read()
-    return took
-
-
-def _bench_events(broker: Running, provider: StandIn) -> Iterator[tuple[str, str]]:
     async def page(call: Call) -> None:
         await call.stream()
-        for _ in range(EVENTS):
+        for _ in range(count):
             await call.chunk(_EVENT)
         await call.chunk(b"")
 
-    provider.pages["/v1/messages"] = page
-    before, started = _processor_seconds(broker), time.perf_counter()
-    answer = broker.ask(service(provider.url), body="{}")
-    took, used = time.perf_counter() - started, _processor_seconds(broker) - before
-    provider.pages.clear()
-    assert answer.body.count(_EVENT) == EVENTS
-    yield "events relayed, one stream", f"{EVENTS / took:,.0f}/s"
-    yield "processor time of an event", f"{used / EVENTS * 1e6:.0f} µs"
+    with loopback.answering(page), closing(relay.connect()) as client:
+        started = time.perf_counter()
+        received = _received(_asked(client, relay), _END)
+        took = time.perf_counter() - started
+    relayed = _FRAMING.sub(b"", received).count(_EVENT)
+    if relayed != count:
+        raise MissingError(f"of {count} events it relays {relayed}")
+    return took
 
 
-def _bench_streams(broker: Running, provider: StandIn) -> Iterator[tuple[str, str]]:
+def _measure(loopback: Loopback, relay: Relay) -> Figures:
+    first_byte = _first_byte(loopback, relay)
+    used = cpu_seconds(relay.pid)
+    took = events_relayed(loopback, relay, EVENTS)
+    return Figures(first_byte, EVENTS / took, (cpu_seconds(relay.pid) - used) / EVENTS)
+
+
+def _first_byte(loopback: Loopback, relay: Relay) -> float:
+    """Return the time to the first byte of a streamed answer, on a connection that is kept open."""
+
+    async def page(call: Call) -> None:
+        await call.stream()
+        await call.chunk(_EVENT)
+        await call.chunk(b"")
+
+    times = []
+    with loopback.answering(page), closing(relay.connect()) as client:
+        for _ in range(REQUESTS):
+            started = time.perf_counter()
+            client.request("POST", relay.path, _ASKED, {"content-type": "application/json"})
+            response = client.getresponse()
+            response.read(1)
+            times.append(time.perf_counter() - started)
+            response.read()
+    return median(times)
+
+
+def _measure_memory(loopback: Loopback, relay: Relay) -> Memory:
     async def page(call: Call) -> None:
         await call.stream()
         await call.chunk(_EVENT)
         await call.reader.read(1)
 
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    provider.pages["/v1/messages"] = page
-    before = _memory(broker)
-    streams = [broker.connect(service(provider.url), "bench") for _ in range(STREAMS)]
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(_begin, streams))
-    used = _memory(broker)
-    for stream in streams:
-        stream.close()
-    provider.pages.clear()
-    yield "memory at rest", f"{before / 1e6:.0f} MB"
-    yield f"memory with {STREAMS} open streams", f"{used / 1e6:.0f} MB"
+    before = memory(relay.pid)
+    with loopback.answering(page), ExitStack() as stack:
+        clients = [stack.enter_context(closing(relay.connect())) for _ in range(STREAMS)]
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda client: _received(_asked(client, relay), _BEGUN), clients))
+        return Memory(before, memory(relay.pid))
 
 
-def _begin(stream: socket.socket) -> None:
-    stream.sendall(_ASK)
-    received = b""
-    while _EVENT not in received:
-        received += stream.recv(65536)
+def _asked(client: http.client.HTTPConnection, relay: Relay) -> socket.socket:
+    """Ask, and return where the answer will be: read as it comes, it costs the client little."""
+    client.request("POST", relay.path, _ASKED, {"content-type": "application/json"})
+    return client.sock
 
 
-def _processor_seconds(broker: Running) -> float:
-    fields = Path(f"/proc/{broker.process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def _received(sock: socket.socket, end: bytes) -> bytes:
+    """Return an answer up to certain bytes, or to the end of the connection. Raises MissingError if it is a refusal."""
+    tail = sock.recv(1 << 16)
+    if not tail.startswith(b"HTTP/1.1 200 "):
+        raise MissingError(f"answers {tail[:200]!r}")
+    parts = [tail]
+    while not tail.endswith(end) and (data := sock.recv(1 << 16)):
+        parts.append(data)
+        tail = tail[-len(end) :] + data
+    return b"".join(parts)
 
 
-def _memory(broker: Running) -> int:
-    return int(Path(f"/proc/{broker.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+def _print_figures(figures: dict[str, Figures], memories: dict[str, Memory]) -> None:
+    direct = figures["Direct"]
+    head = ("relay", "first byte, p50", "added", "events/s, one stream", "processor time of an event")
+    rows = []
+    for name, f in figures.items():
+        row = [name, _milliseconds(f.first_byte), _milliseconds(f.first_byte - direct.first_byte), f"{f.events:,.0f}"]
+        row.append(f"{f.cpu_per_event * 1e6:.0f} µs" if f is not direct else "")
+        row += [f"{size / 1e6:.0f} MB" for size in memories.get(name, ())] or ["", ""]
+        rows.append(tuple(row))
+    print_table(
+        "Broker: a provider on loopback, over TLS", (*head, "memory at rest", f"with {STREAMS} open streams"), rows
+    )
+
+
+def _print_goals(figures: dict[str, Figures]) -> None:
+    """Print what was to be reached beside what was."""
+    ours, rows = figures["Belljar"], []
+    added = ours.first_byte - figures["Direct"].first_byte
+    goal = f"≤ {_milliseconds(MOST_ADDED)}"
+    rows.append(("added to the first byte, p50", goal, _milliseconds(added), met(added <= MOST_ADDED)))
+    if peers := [name for name in figures if name in RELAYS]:
+        best = max(peers, key=lambda name: figures[name].events)
+        ratio = ours.events / figures[best].events
+        what = f"events per second / the better peer ({best})"
+        rows.append((what, f"≥ {TIMES_A_PEER:.1f}", f"{ratio:.1f}", met(ratio >= TIMES_A_PEER)))
+        thriftiest = min(peers, key=lambda name: figures[name].cpu_per_event)
+        times = figures[thriftiest].cpu_per_event / ours.cpu_per_event
+        rows.append((f"processor time of an event, {thriftiest}'s / ours", "", f"{times:.1f}", ""))
+    print_table("Broker: goals", ("what", "goal", "measured", ""), rows)
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.2f} ms"
