@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+import anyio
+
 from belljar.broker import limits
 from belljar.broker.events import EventLines, tell_of_ledger
 from belljar.broker.handling import Broker
@@ -75,6 +77,7 @@ async def _serve(listener: socket.socket, events: int, ledger: SpendingLedger, e
     broker = Broker(environ, ledger, lines)
     serving = BrokerServing(broker, limits.for_this_process())
     server = await loop.create_unix_server(serving.from_sandboxes, sock=listener, backlog=_BACKLOG)
+    await anyio.sleep(0)  # has it import what it would for the first request
     lines.tell({"event": "ready"})
     try:
         await owner.gone.wait()

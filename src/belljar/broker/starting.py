@@ -7,7 +7,8 @@ from typing import Final
 
 _PROGRAM: Final = """\
 import sys
-sys.path += sys.argv.pop(1).split(":")
+at = next((at for at, place in enumerate(sys.path) if place.endswith("-packages")), len(sys.path))
+sys.path[at:at] = sys.argv.pop(1).split(":")
 from belljar.broker.process import main
 main()
 """
@@ -26,6 +27,6 @@ def command(listener: int, events: int, state: Path) -> list[str]:
 
 
 def _places() -> list[str]:
-    """Return where we are found, and the libraries: by us, that is, and not by where the broker happens to start."""
+    """Return where we are found, and the libraries. They go before what the interpreter has besides, of any version."""
     specs = [spec for spec in map(find_spec, _LIBRARIES) if spec is not None and spec.origin is not None]
     return list(dict.fromkeys([_OUR_MODULES, *(str(Path(spec.origin or "").parents[1]) for spec in specs)]))

@@ -24,12 +24,12 @@ from belljar.backends.containers.inventory import OWNER, SANDBOX
 from belljar.backends.containers.making import ContainerMaker
 from belljar.backends.containers.toolbox import open_toolbox
 from belljar.backends.interface import LostError, MachineError, SpecError
-from belljar.linux.lives import Life
+from belljar.linux.lives import Life, runs_own_program
 from belljar.linux.sharedmemory import can_be_bounded
 from belljar.sandbox.spec import Bind, Command, ResourceLimits, SandboxSpec
 from belljar.testing import conformance
 from tests import engines
-from tests.backends.containers.conftest import program
+from tests.backends.containers.conftest import program, until
 from tests.engines import BUSYBOX, Directory, File, Link, busybox, make_image
 from tests.engines.images import Files, _layer
 
@@ -124,6 +124,7 @@ class TestImages:
         make_image(owner.engine, ODD, files, config)
         owner.create(ODD)
         found = owner.inspect()
+        until(lambda: runs_own_program(found["State"]["Pid"]))
         maps = Path(f"/proc/{found['State']['Pid']}/maps").read_text().splitlines()
         place = found["Path"].split("/")[1]
         assert {line.split("/")[1] for line in maps if "/" in line} == {place}

@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,7 @@ _MESSAGES: Final = "/v1/messages"
 _SYSTEMS: Final = {"/proc", "/sys", "/dev", "/usr", "/nix", "/gnu", "/opt"}
 """Directories that are searched in another way, or that hold the machine's programs alone."""
 
+_TRIES: Final = 3
 _MOST_FILES: Final = 20000
 _MOST_BYTES: Final = 1 << 20
 
@@ -45,7 +47,17 @@ def _request(mark: Mark, target: str, more: dict[str, Any] | None = None, method
 
 @control("broker", "a model API behind a broker, which adds the key")
 def broker(mark: Mark) -> Finding:
-    return reached(lambda: ask(places.BROKER_NAME, places.HTTP, _request(mark, _MESSAGES), family=mark.family))
+    asking = partial(ask, places.BROKER_NAME, places.HTTP, _request(mark, _MESSAGES), family=mark.family)
+    return reached(lambda: _patiently(asking))
+
+
+def _patiently(asking: Callable[[], bytes]) -> bytes:
+    """Ask again while a broker, which is a process of its own, may still be busy with beginning."""
+    for _ in range(_TRIES):
+        with suppress(OSError):
+            if not (answer := asking()).startswith(b"HTTP/1.1 502"):
+                return answer
+    return asking()
 
 
 @network(72, "other-paths", "what a provider has beside models, asked for with the broker's key", beside="broker")
