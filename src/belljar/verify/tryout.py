@@ -23,7 +23,7 @@ from belljar.verify.probes.host.mounttable import mounted
 from belljar.verify.probes.kit import Probe, Scene
 from belljar.verify.probes.running import orders
 from belljar.verify.report import Result
-from belljar.verify.trial import Trial, TrialError, TrialMaker, TrialTask, hear, read_report
+from belljar.verify.trial import PROBES_NAME, Trial, TrialError, TrialMaker, TrialTask, hear, read_report
 from belljar.verify.workshop import Workshop
 
 Report = list[dict[str, Any]]
@@ -42,7 +42,7 @@ def try_out(chosen: Sequence[Probe], place: Workshop, maker: TrialMaker, prepare
 
         controls = [probe for probe in chosen if probe.next_door]
         neighbour = Neighbour(get_ready("neighbour", place.next_door), controls) if controls else None
-        trial = get_ready("probes", place.workdir)
+        trial = get_ready(PROBES_NAME, place.workdir)
         world = stack.enter_context(World())
         witness = stack.enter_context(closing(Witness(world, run)))
         scene = Scene(

@@ -37,7 +37,7 @@ _SOCKET: Final = "broker.sock"
 _WAITING: Final = 4096
 """Connections that wait for a broker to be started."""
 
-_SECONDS_TO_START: Final = 10.0
+_SECONDS_TO_START: Final = 60.0
 _SECONDS_TO_END: Final = 1.0
 _YOUNG_SECONDS: Final = 2.0
 _MOST_YOUNG_DEATHS: Final = 2
