@@ -39,9 +39,9 @@ def read_mapping(variable: str, environ: Mapping[str, str]) -> dict[str, Any]:
     trusted = path.parent if environ.get(variable) else _usual() / "belljar"
     try:
         path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         if environ.get(variable):
-            raise UserFileError(f"{variable} names {path}, and there is no such file") from None
+            raise UserFileError(f"{variable} names {path}, and there is no such file, or no way to it") from None
         return {}
     try:
         real = trust_in((trusted,)).check(path)
