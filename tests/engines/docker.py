@@ -1,6 +1,8 @@
 """Docker: `dockerd` with a containerd of its own, and a user who is in the group docker and has no other rights."""
 
 import grp
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from belljar.linux.namespaces import NetworkNamespace
@@ -14,9 +16,17 @@ mount -t tmpfs -o mode=755 engine /run/containerd
 """
 
 
-def start_docker(namespace: NetworkNamespace | None = None) -> Engine:
-    """Start Docker. What it does to a firewall, it does in a network namespace of its own, or in the one given."""
-    return Engine(_plan, namespace)
+def start_docker(namespace: NetworkNamespace | None = None, prepare: Callable[[Path], str] | None = None) -> Engine:
+    """Start Docker. What it does to a firewall, it does in a network namespace of its own, or in the one given.
+
+    `prepare` is given the engine's directory and returns a script that makes more mounts for the engine and its user.
+    """
+
+    def plan(directory: Path) -> Plan:
+        made = _plan(directory)
+        return replace(made, prepare=made.prepare + prepare(directory)) if prepare else made
+
+    return Engine(plan, namespace)
 
 
 def _plan(directory: Path) -> Plan:

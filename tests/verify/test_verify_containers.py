@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,7 @@ from belljar.backends.containers.toolbox import default_cache, open_toolbox
 from belljar.verify.catalogue import OUT_OF_SCOPE
 from belljar.verify.probes.kit import PROBES
 from tests import privileges
-from tests.engines import Engine, users
+from tests.engines import Engine, start_docker, users
 from tests.verify.test_verify import OUTSIDE, ROOT
 
 pytestmark = pytest.mark.long
@@ -62,6 +63,9 @@ class Verifier:
 
 
 PATIENCE = 300
+CAP_NET_RAW = struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0)
+"""The extended attribute `cap_net_raw=ep` in version 2 of its format, as of capabilities(7)."""
+
 SETTINGS = ["docker_engine-root", "docker_engine-user", "rootless_engine-user"]
 
 
@@ -99,6 +103,28 @@ def test_a_missing_layer_is_found(docker_engine, caches, layer):
     assert done.returncode == 0, done.stderr
     rows = {row["id"]: row["verdict"] for row in json.loads(done.stdout)["results"]}
     assert {name for name, verdict in rows.items() if verdict == "broken"} >= FINDINGS[layer], rows
+
+
+@pytest.mark.parametrize(
+    "program", [Path("/usr/bin/getent"), Path("/usr/bin/python3").resolve()], ids=["tool", "python"]
+)
+def test_a_program_with_capabilities_is_no_failure(caches, program):
+    """On most machines `ping` has one, which containers cannot have: execve(2) fails."""
+
+    def replace_it(directory: Path) -> str:
+        """Return a script that puts one with a capability over it; a mount below /usr would be refused."""
+        layer = directory / "usr"
+        (layer / "bin").mkdir(parents=True)
+        copy = shutil.copy(program, layer / "bin")
+        os.setxattr(copy, "security.capability", CAP_NET_RAW)
+        return f"mount -t overlay -o lowerdir={layer}:/usr overlay /usr\n"
+
+    with start_docker(prepare=replace_it) as engine:
+        done = Verifier(engine, caches, root=False).run(
+            "-m", "belljar", "verify", "--backend", "docker", "--only", "55"
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("not allowed to run: getent") == (2 if program.name == "getent" else 0)
 
 
 def test_nothing_is_tried_in_a_container_that_has_a_network(docker_engine, caches):

@@ -1,6 +1,8 @@
 """The probes as one file that any Python can run, and the Python that runs it."""
 
 import io
+import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -11,6 +13,8 @@ from belljar.linux.programs import ENVIRONMENT, ProgramMissingError, find
 from belljar.sandbox.spec import Bind
 
 OLDEST_PYTHON: Final = (3, 11)
+
+_LOADER: Final = re.compile(r"^\s*(/\S*/ld-\S+) \(0x", re.MULTILINE)
 
 _PACKAGE: Final = "belljar.verify.probes"
 _MAIN: Final = f"""\
@@ -38,7 +42,9 @@ def bundle() -> bytes:
 class Interpreter(NamedTuple):
     """A Python that can be run inside."""
 
-    program: str
+    words: tuple[str, ...]
+    """What starts it."""
+
     binds: tuple[Bind, ...] = ()
     """What has to be shown inside for that."""
 
@@ -50,10 +56,25 @@ def interpreter() -> Interpreter:
     except ProgramMissingError:
         program = None
     if program is not None and _is_new_enough(program):
-        return Interpreter(program)
+        return Interpreter(_without_capabilities(program))
     prefix = Path(sys.base_prefix)
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    return Interpreter(str(prefix / "bin" / name), (Bind(prefix.resolve(), prefix, writable=False),))
+    words = _without_capabilities(str(prefix / "bin" / name))
+    return Interpreter(words, (Bind(prefix.resolve(), prefix, writable=False),))
+
+
+def _without_capabilities(program: str) -> tuple[str, ...]:
+    """Return the words that start a program without the capabilities of its file, if it has any.
+
+    Where these cannot be had, as in containers, execve(2) refuses the file; its loader maps it, and gains nothing.
+    """
+    try:
+        os.getxattr(program, "security.capability")
+    except OSError:
+        return (program,)
+    listed = subprocess.run([find("ldd"), program], capture_output=True, text=True, check=True, env=ENVIRONMENT)  # noqa: S603
+    loader = _LOADER.search(listed.stdout)
+    return (loader[1], program) if loader else (program,)
 
 
 def _is_new_enough(program: str) -> bool:

@@ -85,7 +85,7 @@ class ContainerTrial:
         listeners.close()
         if doors.recv(len(_OPEN)):
             streams = Streams(self._end.fileno(), self._end.fileno(), 2)
-            backend.start(name, Command((python.program, "-I", str(BUNDLE))), streams).wait(SECONDS)
+            backend.start(name, Command((*python.words, "-I", str(BUNDLE))), streams).wait(SECONDS)
 
     def _spec(self, image: str, binds: tuple[Bind, ...]) -> SandboxSpec:
         """Return a sandbox with the host's programs, so that the probes have what they have in a local one.

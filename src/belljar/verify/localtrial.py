@@ -65,4 +65,4 @@ class LocalTrial:
             binds=python.binds,
             files=files(),
         )
-        run(spec, Command((python.program, "-I", str(BUNDLE))), self._task.network, timeout=SECONDS)
+        run(spec, Command((*python.words, "-I", str(BUNDLE))), self._task.network, timeout=SECONDS)

@@ -100,10 +100,24 @@ def encrypted_dns(mark: Mark) -> Finding:
 
 @network(55, "tools", "the system's own tools that look names up", beside="dns")
 def tools(mark: Mark) -> Finding:
-    there = [tool for tool in _TOOLS if shutil.which(tool[0])]
-    ended = [
-        subprocess.run([*tool, mark.name], capture_output=True, check=False, timeout=10).returncode  # noqa: S603
-        for tool in there
-    ]
-    names = ", ".join(sorted({tool[0] for tool in there})) or "none is here"
-    return Finding(all(code != 0 for code in ended), f"nothing found by {names}")
+    codes = {tool: _exit_code([*tool, mark.name]) for tool in _TOOLS if shutil.which(tool[0])}
+    found = sorted({tool[0] for tool, code in codes.items() if code == 0})
+    if found:
+        return Finding(holds=False, evidence=f"found by {', '.join(found)}")
+    names = ", ".join(sorted({tool[0] for tool in codes})) or "none is here"
+    closed = ", ".join(sorted({tool[0] for tool, code in codes.items() if code is None}))
+    return Finding(
+        holds=True, evidence=f"nothing found by {names}" + (f"; not allowed to run: {closed}" * bool(closed))
+    )
+
+
+def _exit_code(command: list[str]) -> int | None:
+    """Run a program and return its exit code, or None if it may not be run.
+
+    A program with file capabilities, as `ping` is on most machines, is refused by execve(2) where the bounding set does
+    not have these capabilities. A program for a few users is refused to all others.
+    """
+    try:
+        return subprocess.run(command, capture_output=True, check=False, timeout=10).returncode  # noqa: S603
+    except PermissionError:
+        return None
