@@ -82,14 +82,19 @@ class Witness:
         ):
             self._watch(unix, partial(self._note_unix_connection, unix))
 
-    def attend(self, report: socket.socket) -> bytes:
-        """Answer whoever turns up while somebody reports; return the report, once it has ended."""
+    def attend(self, report: socket.socket, on_report: Callable[[bytes], None] | None = None) -> bytes:
+        """Answer everything that arrives until a report ends; return the report.
+
+        `on_report` is called with what there is of it, each time that there is more.
+        """
         told: list[bytes] = []
 
         def listen() -> None:
             told.append(hear(report))
             if not told[-1]:
                 self._selector.unregister(report)
+            elif on_report is not None:
+                on_report(b"".join(told))
 
         self._watch(report, listen)
         while not told or told[-1]:

@@ -36,7 +36,7 @@ _FIXED: Final = {
     "late": places.LATE,
 }
 
-_ANYWHERE: Final = {4: "203.0.113.254", 6: "2001:db8:bad::fffe"}
+ANYWHERE: Final = {4: "203.0.113.254", 6: "2001:db8:bad::fffe"}
 """Where all other names lead, so that a question that has leaked out is answered."""
 
 
@@ -55,7 +55,7 @@ class Zone:
             return address_answer(query, [ip_address(places.ALLOWED[family])], _SECONDS)
         granted = _GRANTED.fullmatch(name)
         if granted is None:
-            return address_answer(query, [ip_address(_ANYWHERE[family])], _SECONDS)
+            return address_answer(query, [ip_address(ANYWHERE[family])], _SECONDS)
         if int(granted["family"]) != family:
             return no_data_answer(query, _SECONDS)
         public = ip_address(places.ALLOWED[family])
