@@ -1,5 +1,6 @@
 """A command in a local sandbox, from what is wanted to its exit code."""
 
+import atexit
 import gc
 import os
 from collections.abc import Callable
@@ -68,7 +69,12 @@ def run(
     with streams, answered(loop, access, launched.listeners, view.binds):
         attendant = Attendant(loop, launched, terminal)
         code = attendant.run(timeout)
-    return Outcome(code, memory.ran_out(), attendant.timed_out)
+        ran_out = memory.ran_out()
+        if group is not None:
+            group.release()  # it is removed while the gateway is closed
+    if group is not None:
+        atexit.register(group.wait_for_removal)  # what is left to do takes longer than that
+    return Outcome(code, ran_out, attendant.timed_out)
 
 
 def _terminal_of_caller() -> "Terminal | None":
