@@ -1,12 +1,26 @@
-"""What a process and its children use, as the kernel counts it."""
+"""What a process and its children use, as the kernel counts it; and what they all have in common."""
 
+import compileall
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 CPUS = sorted(os.sched_getaffinity(0))
 GATEWAY_CPU, LOAD_CPU = CPUS[0], CPUS[-1]
 """What is measured has one core, and what measures it has another, the origin included."""
+
+
+def use_byte_code(*sources: Path) -> None:
+    """Compile sources, and let this process and those that it starts write and read byte code.
+
+    Users have byte code, unless the environment forbids it, and it is most of what starting Python takes.
+    """
+    for variable in ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"):
+        os.environ.pop(variable, None)
+    sys.dont_write_bytecode, sys.pycache_prefix = False, None
+    for source in sources:
+        compileall.compile_dir(source, quiet=2)
 
 
 def on_cpu(cpu: int, *command: str) -> list[str]:
