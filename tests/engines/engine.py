@@ -18,6 +18,7 @@ from typing import Any, Literal, Self
 from belljar.linux import programs
 from belljar.linux.namespaces import NetworkNamespace
 from tests.engines.api import PATIENCE, Api
+from tests.processes import children_of
 
 KEEPER = Path(__file__).with_name("keeper.py")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -161,10 +162,7 @@ class Engine:
 
     def _dependants(self) -> list[int]:
         """Return who ends with the engine, if a moment later: Docker's containerd. A new one must not meet it."""
-        if self.kind != "docker":
-            return []
-        children = Path(f"/proc/{self.pid}/task").glob("*/children")
-        return [int(pid) for thread in children for pid in thread.read_text().split()]
+        return children_of(self.pid) if self.kind == "docker" else []
 
 
 def _server_at(path: Path) -> int:

@@ -55,7 +55,8 @@ def what_is_left(engine: Engine) -> list[str]:
     name = engine.directory.name
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if name in line]
     processes = [path for path in Path("/proc").glob("[0-9]*/cmdline") if name in _text(path)]
-    return [*mounts, *map(str, processes), *map(str, Path("/sys/fs/cgroup").glob(f"**/{name}"))]
+    groups = [directory for directory, names, _ in os.walk("/sys/fs/cgroup") if name in names]
+    return [*mounts, *map(str, processes), *groups]
 
 
 def _text(path: Path) -> str:

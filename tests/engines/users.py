@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-NAME = "operator"
+NAME = "belljar-tests"
 NUMBER = 61000
 _SUBORDINATE = f"{NAME}:1610612736:65536\n"
 
@@ -22,19 +22,29 @@ def become(groups: Sequence[int] = ()) -> list[str]:
 
 
 def introduce(directory: Path, home: Path) -> str:
-    """Return a script that has the user be known, and own subordinate numbers."""
+    """Return a script that mounts a layer over /etc in which the user is known and owns subordinate numbers.
+
+    A mount over a single file would disappear as soon as the machine replaces that file by rename(2), as installing a
+    package or adding a user does. The layer is in memory, since the disk of a container may be an overlay itself.
+    """
     lines = {
         "passwd": f"{NAME}:x:{NUMBER}:{NUMBER}::{home}:/bin/sh\n",
         "group": f"{NAME}:x:{NUMBER}:\n",
         "subuid": _SUBORDINATE,
         "subgid": _SUBORDINATE,
     }
-    mounts = []
+    layer, files = directory / "etc", directory / "etc-files"
+    files.mkdir()
     for name, line in lines.items():
-        known, copy = Path("/etc", name), directory / name
-        copy.write_text((known.read_text() if known.exists() else "") + line)
-        mounts.append(f"[ -e {known} ] || touch {known}; mount --bind {copy} {known}\n")
-    return "".join(mounts)
+        known = Path("/etc", name)
+        (files / name).write_text((known.read_text() if known.exists() else "") + line)
+    return f"""
+mkdir {layer}
+mount -t tmpfs -o mode=755 engine {layer}
+mkdir {layer}/upper {layer}/work
+cp {files}/* {layer}/upper
+mount -t overlay -o lowerdir=/etc,upperdir={layer}/upper,workdir={layer}/work overlay /etc
+"""
 
 
 def give(path: Path) -> None:
