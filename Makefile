@@ -1,12 +1,19 @@
 # The doors of the project. Each target sets up what it needs on a fresh Debian or Ubuntu machine first.
-.PHONY: help demo test test-long test-agents coverage lint bench fuzz setup setup-tests setup-long clean
+.PHONY: help demo test test-gate test-long test-agents coverage lint bench fuzz setup setup-tests setup-long clean
 
 BIN := .venv/bin
+
+# Versions are fixed, so that what a test says depends on the commit alone.
+AGENTS := claude codex opencode
+claude := @anthropic-ai/claude-code@2.1.327
+codex := @openai/codex@0.169.0
+opencode := opencode-ai@1.18.33
 
 help:
 	@echo "make demo    set up, and show Belljar at work"
 	@echo "make test    set up, and run every check and every test that does not take long"
-	@echo "make test-long  install Docker, Podman and Chromium as well, and run the others"
+	@echo "make test-gate  install Docker, Podman, Chromium and an agent as well, and run a few of the others: what CI runs"
+	@echo "make test-long  run all of the others"
 	@echo "make test-agents  install claude, codex and opencode from npm below .cache, and test them in sandboxes"
 	@echo "make coverage  run the tests of make test, and tell which lines no test has run"
 	@echo "make lint    ruff, mypy and import-linter only"
@@ -27,17 +34,19 @@ demo: setup
 	@scripts/demo
 
 test: setup-tests
-	@$(BIN)/python scripts/check.py --tests
+	@$(BIN)/python -m scripts.check --tests
+
+test-gate: setup-long .cache/agents/.ready-codex
+	@$(BIN)/python -m scripts.check --gate
 
 test-long: setup-long
-	@$(BIN)/python scripts/check.py --long
+	@$(BIN)/python -m scripts.check --long
 
-test-agents: setup-tests .cache/agents/.ready
+test-agents: setup-tests $(addprefix .cache/agents/.ready-,$(AGENTS))
 	@$(BIN)/pytest -q tests/agents
 
-.cache/agents/.ready:
-	@npm install --no-fund --no-audit --cache .cache/npm --prefix .cache/agents \
-	    @anthropic-ai/claude-code @openai/codex opencode-ai
+.cache/agents/.ready-%: Makefile
+	@npm install --no-fund --no-audit --cache .cache/npm --prefix .cache/agents $($*)
 	@touch $@
 
 coverage: setup-tests
@@ -46,7 +55,7 @@ coverage: setup-tests
 	@$(BIN)/coverage combine --quiet && $(BIN)/coverage report --skip-covered --sort=cover
 
 lint: setup-tests
-	@$(BIN)/python scripts/check.py
+	@$(BIN)/python -m scripts.check
 
 bench: setup-long
 	@$(BIN)/python -m bench $(BENCH)

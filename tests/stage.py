@@ -38,14 +38,19 @@ def enter() -> None:
     """Go there, or as far as an ordinary user gets. For the start of the first process, when there is one thread."""
     if _MARK.exists():
         return
-    if os.geteuid() != 0 and (sudo := _sudo()):
-        sys.stderr.write("tests: going on as root by sudo, to start container engines and to become other users\n")
-        kept = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(_KEPT_VARIABLES)]
-        os.execvp(sudo[0], [*sudo, "--", "env", *kept, sys.executable, *sys.orig_argv[1:]])
+    become_root()
     if os.geteuid() == 0:
         _show_to_everybody()
     else:
         privileges.gain()
+
+
+def become_root() -> None:
+    """Start this program over through `sudo`, unless it runs as root or `sudo` does not work."""
+    if os.geteuid() != 0 and (sudo := _sudo()):
+        sys.stderr.write("tests: going on as root by sudo, to start container engines and to become other users\n")
+        kept = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(_KEPT_VARIABLES)]
+        os.execvp(sudo[0], [*sudo, "--", "env", *kept, sys.executable, *sys.orig_argv[1:]])
 
 
 def behave() -> None:

@@ -93,7 +93,7 @@ class Desk:
 
 @pytest.fixture
 def home():
-    if not (AGENTS / ".ready").exists():
+    if not (AGENTS / "node_modules").exists():
         pytest.skip("the agents are not installed: make test-agents")
     home = Path(f"/var/tmp/belljar-home-{os.getpid()}")
     home.mkdir()
