@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.configuration import set_hypothesis_home_dir
 
 from belljar.linux.namespaces import NetworkNamespace
 from tests import privileges, stage
 
 pytest.register_assert_rewrite("belljar.testing.conformance")
+set_hypothesis_home_dir(stage.CACHE / "hypothesis")  # tables of Unicode, which take five seconds to make
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 

@@ -85,12 +85,12 @@ class Running:
         if kill:
             self.process.send_signal(signal.SIGKILL)
         self.events.close()
-        self.output += self.process.communicate(timeout=20)[0]
+        self.output += self.process.communicate(timeout=60)[0]
 
     def connect(self, used: Service, sandbox: str | None = None, *, refuse_tools: bool = False) -> socket.socket:
         """Return a connection, as the gateway would make it."""
         connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(30)
+        connection.settimeout(60)
         connection.connect(str(self.path))
         connection.sendall(preamble.write(sandbox or uuid4().hex, used, refuse_tools=refuse_tools))
         return connection
@@ -129,7 +129,7 @@ class Running:
             connection.sendall(data)
             return drain(connection)
 
-    def event(self, seconds: float = 10, **wanted: Any) -> dict[str, Any]:
+    def event(self, seconds: float = 60, **wanted: Any) -> dict[str, Any]:
         """Return the next event that has certain fields."""
         deadline = time.monotonic() + seconds
         while True:

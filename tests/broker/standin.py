@@ -29,6 +29,7 @@ class Call:
     async def send(self, data: bytes) -> None:
         self.writer.write(data)
         await self.writer.drain()
+        await asyncio.sleep(0)  # a lost connection drops data without a pause: endless answers would stop the loop
 
     async def answer(self, body: bytes, status: int = 200, headers: str = "", kind: str = "application/json") -> None:
         head = f"HTTP/1.1 {status} Answer\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n{headers}\r\n"
@@ -79,7 +80,7 @@ class StandIn:
     def url(self) -> str:
         return f"{'https' if self._context else 'http'}://localhost:{self.port}"
 
-    def wait(self, condition: Callable[[], bool], seconds: float = 10) -> bool:
+    def wait(self, condition: Callable[[], bool], seconds: float = 60) -> bool:
         """Wait until something about it is so."""
         with self.changed:
             return self.changed.wait_for(condition, seconds)

@@ -47,7 +47,7 @@ def test_the_gateway_loads_no_library_with_it():
 def test_a_connection_without_the_line_is_closed(broker: Running, provider: StandIn):
     for data in (b"GET / HTTP/1.1\r\n\r\n", b"{}\n", b"x" * 100_000):
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(20)
+            connection.settimeout(60)
             connection.connect(str(broker.path))
             with suppress(BrokenPipeError):
                 connection.sendall(data)
@@ -61,7 +61,7 @@ def test_another_user_is_not_served(broker: Running, provider: StandIn):
         pytest.skip("takes root")
     line = preamble.write("s", service(provider.url), refuse_tools=False)
     script = (
-        "import os, socket, sys; s = socket.socket(socket.AF_UNIX); s.settimeout(20); "
+        "import os, socket, sys; s = socket.socket(socket.AF_UNIX); s.settimeout(60); "
         "os.setegid(65534); os.seteuid(65534) if sys.argv[1] == 'other' else None; "
         f"s.connect({str(broker.path)!r}); s.sendall({line!r} + b'GET /v1/models HTTP/1.1\\r\\n"
         "Host: anthropic.belljar.internal\\r\\nConnection: close\\r\\n\\r\\n'); print(s.recv(12))"
@@ -103,7 +103,7 @@ def test_it_ends_with_its_owner(provider: StandIn, environ: dict[str, str], tmp_
     connection = running.connect(service(provider.url))
     assert running.ask(service(provider.url), body="{}").status == 200
     running.events.close()
-    assert running.process.wait(20) == 0
+    assert running.process.wait(60) == 0
     assert drain(connection) == b""
     connection.close()
     running.stop()

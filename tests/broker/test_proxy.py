@@ -25,7 +25,7 @@ class Proxy:
         self.port = int(port[1])
 
     def ask(self, headers: Mapping[str, str], path: str = "/v1/messages", body: str = "{}") -> Answer:
-        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         client.request("POST", path, body, dict(headers))
         try:
             return answer_of(client)
@@ -51,12 +51,12 @@ def proxy(environ: dict[str, str], *arguments: str) -> Iterator[Proxy]:
     finally:
         process.terminate()
         process.stderr.close()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 def fails(environ: dict[str, str], *arguments: str) -> str:
     done = subprocess.run(
-        command(*arguments), capture_output=True, text=True, timeout=20, env={**os.environ, **environ}, check=False
+        command(*arguments), capture_output=True, text=True, timeout=60, env={**os.environ, **environ}, check=False
     )
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
@@ -156,10 +156,10 @@ def test_it_ends_in_order_while_a_stream_is_open(provider: StandIn, environ: dic
 
     provider.pages["/v1/messages"] = waiting
     with proxy(environ, "--target", provider.url, "--provider", "anthropic", "--no-token") as served:
-        client = http.client.HTTPConnection("127.0.0.1", served.port, timeout=20)
+        client = http.client.HTTPConnection("127.0.0.1", served.port, timeout=60)
         client.request("POST", "/v1/messages", "{}")
         assert client.getresponse().read1(100)
         served.process.send_signal(signal.SIGTERM)
-        assert served.process.wait(20) == 0
+        assert served.process.wait(60) == 0
         client.close()
     provider.pages.clear()

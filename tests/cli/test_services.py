@@ -119,6 +119,6 @@ def test_a_summary_tells_why_requests_failed():
 
 def test_a_broker_is_refused_where_nothing_would_lead_to_it():
     command = [sys.executable, "-m", "belljar", "run", "--broker", "anthropic", "--no-network-isolation", "--", "true"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 125
     assert "--broker has no way to the command with --no-network-isolation; leave one of them out" in done.stderr

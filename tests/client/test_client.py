@@ -130,7 +130,7 @@ def test_output_is_seen_as_it_comes(server, jar):
 def test_leaving_a_command_ends_it(server, jar):
     with jar.stream(["sleep", "600"]):
         [process] = until(lambda: server.world.sandboxes[jar.id].commands[-1:])
-    assert process.wait(20) == 137
+    assert process.wait(60) == 137
 
 
 def test_files_go_in_and_come_out(jar):

@@ -32,7 +32,7 @@ def stranger():
             pass
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever)
+        thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         with Client(f"http://127.0.0.1:{server.server_port}", token="t") as client:
             yield Handler, client

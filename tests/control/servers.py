@@ -17,7 +17,7 @@ from belljar.control.serving import SOCKET, Serving, serve
 from belljar.control.tokens import TokenFile
 from belljar.testing.memory import MemoryBackend, MemoryWorld
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 API = "http://localhost/api/v1"
 
 

@@ -208,8 +208,8 @@ def _running(machine: Machine, jar: str, *command: str):
     thread.start()
 
     def result() -> dict[str, Any]:
-        thread.join(30)
+        thread.join(60)
         return results[0]
 
     yield result
-    thread.join(30)
+    thread.join(60)

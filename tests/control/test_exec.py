@@ -93,11 +93,11 @@ def test_a_command_ends_with_its_request(server, jar):
         "POST", server.path(jar, "/exec"), json={"command": ["sleep"]}, headers={"accept": "text/event-stream"}
     ):
         [process] = until(lambda: server.world.sandboxes[jar].commands)
-    assert process.wait(20) == 137
+    assert process.wait(60) == 137
     with pytest.raises(httpx2.ReadTimeout):
         server.client.post(server.path(jar, "/exec"), json={"command": ["sleep"]}, timeout=0.2)
     until(lambda: len(server.world.sandboxes[jar].commands) == 2)
-    assert server.world.sandboxes[jar].commands[1].wait(20) == 137
+    assert server.world.sandboxes[jar].commands[1].wait(60) == 137
 
 
 def test_a_command_that_cannot_be_run_is_a_problem(server, jar):

@@ -116,7 +116,7 @@ def test_the_unix_socket_is_for_the_same_user_alone(server, monkeypatch):
     monkeypatch.setattr(peers, "_user_of", lambda _: os.geteuid() + 1)
     with socket.socket(socket.AF_UNIX) as stranger:
         stranger.connect(str(path))
-        stranger.settimeout(20)
+        stranger.settimeout(60)
         try:
             stranger.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert stranger.recv(100) == b""

@@ -10,7 +10,7 @@ import pytest
 
 from belljar.backends.interface import MachineError
 from belljar.control.serving import ServeError
-from belljar.runtime import housekeeping
+from belljar.runtime import adoption, housekeeping
 from belljar.runtime.adoption import ServedPortError
 from belljar.sandbox.spec import SandboxSpec
 from belljar.testing.memory import MemoryBackend, MemoryWorld
@@ -260,6 +260,7 @@ def test_a_backend_that_never_answers_keeps_a_server_from_ending_no_more_than_fr
     server.sandbox()
     answers = Event()
     monkeypatch.setattr(MemoryBackend, "sandboxes", lambda _: answers.wait())
+    monkeypatch.setattr(adoption, "SECONDS_TO_ANSWER", 0.1)
     monkeypatch.setattr(housekeeping, "_LOOK_SECONDS", 0.01)
     server = start()
     try:

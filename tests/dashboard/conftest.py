@@ -19,7 +19,7 @@ _FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-_PATIENCE_MS = 20_000
+_PATIENCE_MS = 60_000
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,7 @@ T = TypeVar("T")
 OWN_ADDRESSES = [ip_address(text) for text in (addresses.GATEWAY, addresses.GATEWAY_V6)]
 RESOLVER = Server(ip_address(addresses.RESOLVER), 53)
 NO_FILE = Path("/nonexistent")
-PATIENCE = 10.0
+PATIENCE = 60.0
 NONE = (0, 0, 0, 0)
 
 

@@ -38,7 +38,7 @@ class Sealed:
 
     def make(self, family: int, kind: int, protocol: int = 0) -> socket.socket:
         made = self._stack.enter_context(self.namespace.run(lambda: socket.socket(family, kind, protocol)))
-        made.settimeout(5)
+        made.settimeout(60)
         return made
 
     def accept(self, listeners: tuple[socket.socket, ...], family: int) -> socket.socket:
@@ -70,7 +70,7 @@ def armed(namespace):
 
 def of_family(listeners: tuple[socket.socket, ...], family: int) -> socket.socket:
     [listener] = [listener for listener in listeners if listener.family == family]
-    listener.settimeout(5)
+    listener.settimeout(60)
     return listener
 
 

@@ -8,7 +8,7 @@ import dns.query
 from tests.universe.addresses import RESOLVER
 from tests.universe.places import Place
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Seconds until a client gives up. No test should ever come to that."""
 
 

@@ -61,7 +61,7 @@ class TestServices:
     def test_udp_is_echoed_from_the_address_it_was_sent_to(self, universe, address, port):
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         with universe.gateway.call(socket.socket, family, socket.SOCK_DGRAM) as client:
-            client.settimeout(10)
+            client.settimeout(60)
             client.connect((address, port))
             client.send(b"hello")
             assert client.recv(99) == b"hello"

@@ -75,7 +75,7 @@ class TestWitnesses:
     def test_other_protocols_are_witnessed_too(self, universe, family, protocol, address, name):
         echo_request = bytes.fromhex("0800f7ff00000000" if family == socket.AF_INET else "8000000000000000")
         with universe.gateway.call(socket.socket, family, socket.SOCK_RAW, protocol) as client:
-            client.settimeout(10)
+            client.settimeout(60)
             client.connect((address, 0))
             client.send(echo_request)
             with contextlib.suppress(OSError):
@@ -170,11 +170,11 @@ class TestSandbox:
         def page():
             accepted, _ = named.listeners.tcp[0].accept()
             with accepted:
-                accepted.settimeout(10)
+                accepted.settimeout(60)
                 accepted.recv(9999)
                 accepted.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
 
-        named.listeners.tcp[0].settimeout(10)
+        named.listeners.tcp[0].settimeout(60)
         serving = named.start(page)
         done = named.run(["curl", "-4", "-sS", "http://plain.test/"])
         serving.result()

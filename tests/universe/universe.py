@@ -31,6 +31,7 @@ class Universe:
             """Where the gateway runs. Whoever reaches the services here has reached the host through it."""
             stack.callback(self.gateway.close)
             self.wire = Wire(self.gateway, self.internet)
+            stack.callback(self.wire.close)
             for place in (self.internet, self.gateway):
                 place.open()
             self._stack = stack.pop_all()

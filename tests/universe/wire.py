@@ -6,13 +6,12 @@ the attempts to connect only; the last packets of connections that are long over
 test.
 """
 
-import json
 from typing import NamedTuple
 
-from belljar.linux.programs import run
 from belljar.testing.internet.ground import join
 from belljar.verify.probes import places
 from tests.universe import addresses
+from tests.universe.packetfilter import PacketFilter
 from tests.universe.places import Place
 
 
@@ -71,13 +70,13 @@ class Wire:
     """The only link there is; it joins the gateway's place and the internet."""
 
     def __init__(self, gateway: Place, internet: Place) -> None:
-        self._internet = internet
         join(gateway.namespace, internet.namespace, places.HOST, places.ROUTER, more=_BLACK_HOLES)
-        internet.call(run, "nft", "-f", "-", text=_FILTER)
+        self._filter = PacketFilter(internet)
+        self._filter.run(_FILTER)
 
     def contacts(self) -> set[Contact]:
         """Return every destination in the internet that somebody tried to reach, whether it answered or not."""
-        listing = json.loads(self._internet.call(run, "nft", "-j", "-p", "list", "sets"))["nftables"]
+        listing = self._filter.ask("list sets")["nftables"]
         elements = (element["concat"] for item in listing for element in item.get("set", {}).get("elem", []))
         return {
             Contact(_PROTOCOLS.get(number, str(number)), address, *port or [0]) for address, number, *port in elements
@@ -85,4 +84,8 @@ class Wire:
 
     def forget(self) -> None:
         """Start with a clean sheet."""
-        self._internet.call(run, "nft", "-f", "-", text=_FORGET)
+        self._filter.run(_FORGET)
+
+    def close(self) -> None:
+        """Let go of the memory; the link ends with either place."""
+        self._filter.close()

@@ -20,7 +20,7 @@ class Wire:
         namespace.run(loopback.bring_up)
         self._raw = namespace.run(lambda: socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_RAW))
         self.client = namespace.run(lambda: socket.socket(family, socket.SOCK_DGRAM))
-        self.client.settimeout(5)
+        self.client.settimeout(60)
         self.asked = ip_address(ASKED[family]), 443
         self.client.connect((ASKED[family], 443))
         address, port, *_ = self.client.getsockname()

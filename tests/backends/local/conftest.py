@@ -70,3 +70,9 @@ def make_cli(who: str, universe: Universe) -> Iterator[Cli]:
 def cli(request, universe):
     """The command line, once as root and once as an ordinary user."""
     yield from make_cli(request.param, universe)
+
+
+@pytest.fixture
+def own_cli(universe):
+    """The command line of whoever runs the tests, for what is the same for everybody."""
+    yield from make_cli("root", universe)

@@ -71,11 +71,11 @@ def test_the_working_directory_is_writable_and_the_owner_stays(cli):
     assert [path.stat().st_uid for path in (cli.workdir / "d", cli.workdir / "d/f")] == [before, before]
 
 
-@pytest.mark.parametrize("path", ["/etc/shadow", "/root", "/home/somebody/.ssh", "/var/lib", "/sys", "/boot"])
-def test_nothing_of_the_hosts_secrets_is_there(cli, path):
-    done = cli.run("--", "sh", "-c", f"ls {path}/* || cat {path}")
-    assert done.returncode != 0
-    assert not done.stdout
+def test_nothing_of_the_hosts_secrets_is_there(cli):
+    secrets = ("/etc/shadow", "/root", "/home/somebody/.ssh", "/var/lib", "/sys", "/boot")
+    script = "; ".join(f"(ls {path}/* || cat {path}) && echo {path}" for path in secrets)
+    assert not cli.run("--", "sh", "-c", script).stdout
+    assert cli.run("--", "sh", "-c", script.replace("/etc/shadow", "/etc/passwd")).stdout.endswith("/etc/passwd\n")
 
 
 def test_the_system_is_read_only(cli):
@@ -236,6 +236,13 @@ def test_a_terminal_of_its_own(cli):
     os.close(ours)
 
 
+def assert_refused(cli: Cli, words: tuple[str, ...], culprit: str) -> None:
+    code, output, errors = status_of(cli, *words)
+    assert (code, output) == (125, "")
+    assert culprit in errors
+    assert "Traceback" not in errors
+
+
 @pytest.mark.parametrize(
     ("words", "culprit"),
     [
@@ -243,23 +250,29 @@ def test_a_terminal_of_its_own(cli):
         (("--allow", "10.0.0.1", "--", "true"), "write it with --allow-cidr"),
         (("--allow", "*", "--", "true"), "write --enable-internet"),
         (("--allow-cidr", "10.0.0.1/8", "--", "true"), "--allow-cidr"),
-        (("--audit", "/nonexistent/log", "--", "true"), "--audit: /nonexistent/log cannot be written to"),
         (("--allow-port", "0", "--", "true"), "--allow-port"),
         (("--preset", "pyton", "--", "true"), "--preset"),
-        (("--policy", "missing.yaml", "--", "true"), "missing.yaml"),
         (("--env", "NOT_THERE", "--", "true"), "NOT_THERE"),
-        (("--ro-bind", "/nonexistent", "--", "true"), "/nonexistent"),
-        (("--workdir", "/", "--", "true"), "/"),
-        (("--workdir", "/usr", "--", "true"), "/usr"),
         (("--mode", "block-all", "--enable-internet", "--", "true"), "--enable-internet"),
         (("--resolver", "nonsense", "--", "true"), "--resolver"),
     ],
 )
-def test_bad_options_name_the_culprit_and_start_nothing(cli, words, culprit):
-    code, output, errors = status_of(cli, *words)
-    assert (code, output) == (125, "")
-    assert culprit in errors
-    assert "Traceback" not in errors
+def test_bad_options_name_the_culprit_and_start_nothing(own_cli, words, culprit):
+    assert_refused(own_cli, words, culprit)
+
+
+@pytest.mark.parametrize(
+    ("words", "culprit"),
+    [
+        (("--audit", "/nonexistent/log", "--", "true"), "--audit: /nonexistent/log cannot be written to"),
+        (("--policy", "missing.yaml", "--", "true"), "missing.yaml"),
+        (("--ro-bind", "/nonexistent", "--", "true"), "/nonexistent"),
+        (("--workdir", "/", "--", "true"), "/"),
+        (("--workdir", "/usr", "--", "true"), "/usr"),
+    ],
+)
+def test_bad_paths_name_the_culprit_and_start_nothing(cli, words, culprit):
+    assert_refused(cli, words, culprit)
 
 
 def test_learning(cli):
@@ -299,7 +312,8 @@ def test_what_a_tired_person_types(words, remedy):
 
 
 def groups() -> set[str]:
-    return {path.name for path in Path("/sys/fs/cgroup").rglob("belljar-*")}
+    """Return the names of sandboxes' control groups; those that vanish meanwhile are no error for `os.walk`."""
+    return {name for _, names, _ in os.walk("/sys/fs/cgroup") for name in names if name.startswith("belljar-")}
 
 
 def test_memory_is_limited(cli):
@@ -323,7 +337,7 @@ def test_control_groups_vanish_even_if_belljar_is_killed(cli):
     its_own = {group for group in groups() if str(running.pid) in group.split("-")}
     running.kill()
     running.communicate(timeout=60)
-    given_up = time.monotonic() + 20
+    given_up = time.monotonic() + 60
     while groups() & its_own:
         assert time.monotonic() < given_up, "a control group is left"
         time.sleep(0.01)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -63,9 +63,9 @@ def window(cli: Cli, *program: str) -> Iterator[Window]:
 
 
 @contextmanager
-def lifeline(cli: Cli) -> Iterator[int]:
+def lifeline(cli: Cli, name: str = "lifeline") -> Iterator[int]:
     """Something that ends when the last process inside does: what it holds as descriptor 5."""
-    path = cli.workdir / "lifeline"
+    path = cli.workdir / name
     os.mkfifo(path)
     os.chown(path, cli.workdir.stat().st_uid, cli.workdir.stat().st_gid)
     reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -409,17 +409,23 @@ def leaders_of(marker: str) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("how", ["joined", "in a pipeline", "in the background", "alone"])
-def test_closing_the_window_ends_everything(cli, belljar, how):
-    script = "trap '' HUP; exec 5>lifeline; echo held >&5; sleep 1000; sleep 1000"
-    run = f'{belljar} -- sh -c "{script}"'
-    alone = cli.command("run", "--quiet", "--", "sh", "-c", script)
-    with lifeline(cli) as life, window(cli, *(alone if how == "alone" else ())) as user:
-        if how != "alone":
-            user.run({"joined": run, "in a pipeline": f"{run} | cat", "in the background": f"{run} &"}[how])
-        assert read_when_there(life) == b"held\n"
-        user.hang_up()
-        assert os.read(life, 100) == b""
+def test_closing_a_window_ends_everything(cli, belljar):
+    """All at once, since each takes the seconds that a command has until it is killed."""
+    hows = {"joined": "{}", "in-a-pipeline": "{} | cat", "in-the-background": "{} &", "alone": ""}
+    with ExitStack() as stack:
+        lives, users = {}, []
+        for how, line in hows.items():
+            script = f"trap '' HUP; exec 5>{how}; echo held >&5; sleep 1000; sleep 1000"
+            lives[how] = stack.enter_context(lifeline(cli, how))
+            alone = () if line else cli.command("run", "--quiet", "--", "sh", "-c", script)
+            user = stack.enter_context(window(cli, *alone))
+            if line:
+                user.run(line.format(f'{belljar} -- sh -c "{script}"'))
+            users.append(user)
+        assert {how: read_when_there(life) for how, life in lives.items()} == dict.fromkeys(hows, b"held\n")
+        for user in users:
+            user.hang_up()
+        assert {how: os.read(life, 100) for how, life in lives.items()} == dict.fromkeys(hows, b"")
 
 
 def test_without_hanging_up_a_hang_up_is_a_signal_like_any_other(cli):

@@ -18,7 +18,7 @@ with connect(url, proxy=proxy or None, ssl=context) as websocket:
     for message in ("text", b"bytes" * 20_000):
         websocket.send(message)
         print(websocket.recv() == message)
-    print(websocket.ping().wait(10))
+    print(websocket.ping().wait(60))
 print(websocket.close_code)
 """
 """Hears what the server says first, has things sent back to it, and takes its leave properly."""

@@ -58,6 +58,7 @@ class Agent:
         self.serving, self.sandbox, self.jar = serving, sandbox, jar
         self.universe = serving.universe
         self._log = log
+        self._began = time.time()
 
     # Doors.
 
@@ -150,9 +151,10 @@ class Agent:
         return self.serving.do(self.jar.observer.denials)
 
     def reason(self) -> str:
-        """Return the reason of the last denial, having checked that the audit log has the same."""
+        """Return the reason of this agent's last denial, having checked that the audit log has the same."""
         last = self.denials()[0]
-        told = [line for line in self.audit() if line["event"] in ("flow.denied", "dns.denied")][-1]
+        assert last.time >= self._began, "it was another's in the same sandbox"
+        told = next(line for line in self._newest_first() if line["event"] in ("flow.denied", "dns.denied"))
         assert (told["reason"], told["rule"], told["sentence"]) == (last.reason, last.rule, last.sentence)
         return last.reason
 
@@ -164,9 +166,14 @@ class Agent:
 
     def audit(self) -> list[dict[str, Any]]:
         """Return the audit lines about this sandbox."""
+        return [*self._newest_first()][::-1]
+
+    def _newest_first(self) -> Iterator[dict[str, Any]]:
         whole = self._log.read_text("ascii").rpartition("\n")[0]  # the last line may be on its way
-        lines = [json.loads(line) for line in whole.splitlines()]
-        return [line for line in lines if line["sandbox"] == self.jar.id]
+        for text in reversed(whole.splitlines()):
+            line = json.loads(text)
+            if line["sandbox"] == self.jar.id:
+                yield line
 
 
 def is_address(host: str) -> bool:

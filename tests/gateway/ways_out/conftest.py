@@ -1,4 +1,5 @@
 from contextlib import ExitStack
+from functools import cache
 
 import pytest
 
@@ -53,13 +54,24 @@ def enter(serving, universe, log):
 
 
 @pytest.fixture(scope="module")
-def shared_sandbox(serving):
-    with serving.sandbox(GRANTS) as made:
-        yield made
+def shared_sandboxes(serving):
+    """Makes sandboxes that the tests of a module share, one for each policy."""
+    with ExitStack() as stack:
+        yield cache(lambda policy: stack.enter_context(serving.sandbox(policy)))
 
 
 @pytest.fixture
-def agent(serving, universe, shared_sandbox, log):
-    """An agent in a sandbox with ordinary grants, which the tests of a module share."""
-    sandbox, jar = shared_sandbox
-    return Agent(serving, sandbox, jar, log)
+def share(serving, universe, shared_sandboxes, log):
+    """Make a sandbox with a policy, or take the one that another test has made; for tests that leave it as it is."""
+
+    def share(policy: str) -> Agent:
+        sandbox, jar = shared_sandboxes(policy)
+        return Agent(serving, sandbox, jar, log)
+
+    return share
+
+
+@pytest.fixture
+def agent(share):
+    """An agent in a sandbox with ordinary grants."""
+    return share(GRANTS)

@@ -87,8 +87,8 @@ def test_a_reset_by_the_client_is_passed_on(agent):
 
 @pytest.mark.parametrize("name", ["dead-first.test", "dead-v6.test", "refusing-first.test", "v6.test", "many.test"])
 @pytest.mark.parametrize("door", ["direct", "direct6", "socks"])
-def test_one_address_that_answers_is_enough(enter, name, door):
-    agent = enter(GRANT % name)
+def test_one_address_that_answers_is_enough(share, name, door):
+    agent = share(GRANT % name)
     assert agent.get(name, door=door).body == f"{name} /\n".encode()
 
 

@@ -126,8 +126,8 @@ host_ports: [7]
         ("host.belljar.internal", 22, "host_port_not_allowed"),
     ],
 )
-def test_one_reason_everywhere_in_allow_all(enter, host, port, reason):
-    agent = enter(ALLOW_ALL)
+def test_one_reason_everywhere_in_allow_all(share, host, port, reason):
+    agent = share(ALLOW_ALL)
     for door in ("connect", "socks"):
         with pytest.raises(TurnedAwayError) as denied:
             agent.dial(host, port, door)

@@ -78,7 +78,7 @@ def test_a_relay_inside_of_the_sandbox_changes_nothing(agent, proxy):
         assert agent.reached_nobody()
         with ask(agent.sandbox.connect("127.0.0.1", 9999), "plain.test", 80) as client:
             assert request(client, "/", "plain.test", Connection="close").status == 200
-        relaying.result(10)
+        relaying.result(60)
 
 
 def pump(source: socket.socket, sink: socket.socket) -> None:

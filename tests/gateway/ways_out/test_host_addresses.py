@@ -105,8 +105,8 @@ def assert_echo(agent: Agent, host: str, door: str) -> None:
 @pytest.mark.parametrize("policy", [OPEN, BY_RANGE, BY_RULE], ids=["allow-all", "a range", "a rule"])
 @every_door
 @every_place
-def test_an_address_that_came_later(enter, universe, place, door, policy):
-    agent = enter(policy.replace("%s", place.address))
+def test_an_address_that_came_later(share, universe, place, door, policy):
+    agent = share(policy.replace("%s", place.address))
     with own(universe, place):
         assert_denied(agent, place.address, door)
         assert agent.works(door)
@@ -128,8 +128,8 @@ def test_an_address_that_was_there_before(enter, universe, place, door):
 @pytest.mark.parametrize("granted", ["late.test", "mixed-late.test"])
 @every_door
 @every_place
-def test_a_name_that_leads_there(enter, universe, place, door, granted):
-    agent = enter(BY_NAME.replace("%s", granted))
+def test_a_name_that_leads_there(share, universe, place, door, granted):
+    agent = share(BY_NAME.replace("%s", granted))
     with own(universe, place):
         name(universe, place)
         assert_denied(agent, granted, door)
@@ -142,9 +142,9 @@ def test_a_name_that_leads_there(enter, universe, place, door, granted):
 
 @pytest.mark.parametrize("door", ["connect", "socks"])
 @pytest.mark.parametrize("form", ["::ffff:%s", "64:ff9b::%s", "2002:cb00:714d::1"])
-def test_an_address_inside_of_another(enter, universe, door, form):
+def test_an_address_inside_of_another(share, universe, door, form):
     """Only proxies can be asked for these; the sandbox's own kernel takes the first for IPv4."""
-    agent = enter(OPEN)
+    agent = share(OPEN)
     with own(universe, BY_ADDRESS):
         assert_denied(agent, form.replace("%s", LATE), door)
         assert agent.works(door)
@@ -197,8 +197,8 @@ def test_datagrams_to_the_routers_of_a_network_of_the_host(enter, universe):
 
 
 @every_door
-def test_everybody_in_a_network_of_the_host(enter, door):
-    agent = enter(OPEN)
+def test_everybody_in_a_network_of_the_host(share, door):
+    agent = share(OPEN)
     assert_denied(agent, "192.0.2.3", door)
     assert agent.works(door)
 

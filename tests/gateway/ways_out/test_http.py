@@ -261,7 +261,7 @@ def test_a_client_that_loses_patience(agent, how):
 
     with scripted_server(agent.universe, script) as served, agent.dial("v4.test", 8080) as client:
         client.sendall(GET % b"/")
-        asked.wait(10)
+        asked.wait(60)
         if how == "half":
             client.shutdown(socket.SHUT_WR)
             assert answer(client).body == b"ok"

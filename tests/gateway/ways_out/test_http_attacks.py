@@ -278,8 +278,8 @@ def test_a_head_at_the_limit_of_the_proxy(agent, head):
 
 
 @pytest.mark.parametrize("host", ["evil.test", "evil.test:8080", "EVIL.test."])
-def test_in_allow_all_a_denied_name_is_denied_to_those_who_dial_its_address(enter, host):
-    agent = enter("mode: allow-all\negress: {denied_domains: [evil.test]}")
+def test_in_allow_all_a_denied_name_is_denied_to_those_who_dial_its_address(share, host):
+    agent = share("mode: allow-all\negress: {denied_domains: [evil.test]}")
     assert agent.get(addresses.EVIL, called=host).problem["reason"] == agent.reason() == "denied_domain"
     assert agent.requests() == []
     assert agent.get(addresses.EVIL, called="good.test").status == 200

@@ -18,7 +18,7 @@ SECRET = "73656372657420646174612074686174206d757374206e6f74206c65617665"
 
 @pytest.mark.parametrize("kind", ["A", "AAAA", "TXT", "NULL", "HTTPS", "ANY", "MX", "CNAME", "NS", "SRV", "AXFR"])
 @pytest.mark.parametrize("tcp", [False, True], ids=["udp", "tcp"])
-@pytest.mark.parametrize("name", [f"{SECRET}.evil.test", f"{SECRET}.plain.test", "nobody.test"])
+@pytest.mark.parametrize("name", [f"{SECRET}.plain.test", "nobody.test"])
 def test_a_question_for_what_is_denied_goes_nowhere(agent, name, kind, tcp):
     query = dns.message.make_query(name, kind, use_edns=True)
     answer = agent.sandbox.call(dns.query.tcp if tcp else dns.query.udp, query, "127.0.0.1", 10)
@@ -129,8 +129,8 @@ def test_an_alias_is_decided_by_the_name_that_was_asked_for(enter, name, where):
 @pytest.mark.parametrize(
     ("name", "status"), [("alias-to-private.test", 403), ("loop.test", 502), ("alias-to-nowhere.test", 502)]
 )
-def test_an_alias_that_leads_astray(enter, name, status):
-    agent = enter(ALIASES % name)
+def test_an_alias_that_leads_astray(share, name, status):
+    agent = share(ALIASES % name)
     assert agent.get(name).status == status
     assert agent.reached_nobody(but_resolver=True)
     assert agent.works()
@@ -182,8 +182,8 @@ def test_every_name_has_addresses_of_its_own_and_keeps_them(agent):
 @pytest.mark.parametrize(
     "policy", ["mode: block-all\negress: {allowed_domains: [plain.test]}", "mode: allow-all\nallow_private: true"]
 )
-def test_an_address_that_was_never_handed_out_leads_nowhere(enter, address, policy):
-    agent = enter(policy)
+def test_an_address_that_was_never_handed_out_leads_nowhere(share, address, policy):
+    agent = share(policy)
     page = agent.get(address, called="plain.test")
     assert page.problem["reason"] == agent.reason() == "reserved_address"
     assert agent.reached_nobody()

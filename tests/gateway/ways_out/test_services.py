@@ -40,7 +40,7 @@ def listening(path: Path) -> Iterator[UnixEcho]:
                 self.request.sendall(data)
 
     with socketserver.ThreadingUnixStreamServer(str(path), Answering) as server:
-        thread = Thread(target=server.serve_forever)
+        thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield service
@@ -75,8 +75,8 @@ def is_turned_away(agent: Agent, name: str, port: int) -> bool:
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_port_of_the_host(enter, door):
-    agent = enter(f"{CONTROL}services: {{db: {{port: 5432, at: 81}}}}")
+def test_a_port_of_the_host(share, door):
+    agent = share(f"{CONTROL}services: {{db: {{port: 5432, at: 81}}}}")
     assert echoes(agent, "db.belljar.internal", 81, door)
     assert {(seen.address, seen.port) for seen in agent.universe.gateway.seen} <= {("127.0.0.1", 5432), ("::1", 5432)}
     assert agent.universe.wire.contacts() == set()
@@ -90,8 +90,8 @@ def test_a_port_of_the_host(enter, door):
 
 
 @pytest.mark.parametrize("door", [*DOORS, "absolute"])
-def test_a_web_service_of_the_host(enter, door):
-    agent = enter(f"{CONTROL}services: {{web: {{port: 80}}}}")
+def test_a_web_service_of_the_host(share, door):
+    agent = share(f"{CONTROL}services: {{web: {{port: 80}}}}")
     assert agent.get("web.belljar.internal", "/x", door=door).body == b"web.belljar.internal /x\n"
     [request] = agent.universe.gateway.witness.of_kind("request")
     assert request.what == "GET web.belljar.internal /x"
@@ -165,8 +165,8 @@ def test_what_is_not_a_socket(enter, tool, what):
         (f"{addresses.PRIVATE}:7", addresses.PRIVATE),
     ],
 )
-def test_an_address(enter, target, reached, door):
-    agent = enter(f"{CONTROL}services: {{db: {{address: '{target}', at: 81}}}}")
+def test_an_address(share, target, reached, door):
+    agent = share(f"{CONTROL}services: {{db: {{address: '{target}', at: 81}}}}")
     assert echoes(agent, "db.belljar.internal", 81, door)
     assert {(seen.address, seen.port) for seen in agent.universe.internet.witness.of_kind("connection")} == {
         (reached, 7)
@@ -180,8 +180,8 @@ def test_an_address(enter, target, reached, door):
 
 
 @pytest.mark.parametrize("target", ["loopback.test", "gateway.test", "metadata.test", addresses.GATEWAY])
-def test_an_address_that_stays_closed(enter, target):
-    agent = enter(f"{CONTROL}services: {{db: {{address: '{target}:7', at: 81}}, ok: {{address: '10.9.0.1:7'}}}}")
+def test_an_address_that_stays_closed(share, target):
+    agent = share(f"{CONTROL}services: {{db: {{address: '{target}:7', at: 81}}, ok: {{address: '10.9.0.1:7'}}}}")
     assert is_turned_away(agent, "db.belljar.internal", 81)
     assert agent.reason() == "reserved_address"
     assert agent.reached_nobody(but_resolver=True)
