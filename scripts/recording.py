@@ -22,6 +22,9 @@ import pytest
 TEST_LIMIT = 120.0
 """Seconds that a test may take, with its set-up and clean-up."""
 
+MAX_OUTPUT = 20_000
+"""How many characters are kept of each thing that a failed test has printed or logged: the last ones."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add our options."""
@@ -96,10 +99,15 @@ class Results:
         if report.skipped and isinstance(report.longrepr, tuple):
             line["text"] = report.longrepr[2]
         elif report.failed:
-            output = (f"{title:-^80}\n{content}" for title, content in report.sections if content)
+            output = (f"{title:-^80}\n{_end_of(content)}" for title, content in report.sections if content)
             line["text"] = "\n".join([report.longreprtext, *output])
         self._write(line)
 
     def _write(self, line: dict[str, object]) -> None:
         self._file.write(json.dumps(line) + "\n")
         self._file.flush()
+
+
+def _end_of(output: str) -> str:
+    left_out = len(output) - MAX_OUTPUT
+    return f"({left_out} characters left out)\n{output[left_out:]}" if left_out > 0 else output

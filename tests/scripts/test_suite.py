@@ -130,6 +130,15 @@ def test_what_fails_in_set_up_or_clean_up_has_failed(misbehaving):
     assert not outcome.record.passed
 
 
+def test_of_what_a_failed_test_has_printed_the_end_is_kept(misbehaving):
+    misbehaving.write("test_it.py", "def test_it():\n    print('first', 'x' * 10 ** 6, 'last')\n    raise ValueError")
+    text = misbehaving.run().failed["test_it.py::test_it"]
+    assert "ValueError" in text
+    assert "last" in text
+    assert "first x" not in text
+    assert len(text) < 10**5
+
+
 @pytest.mark.parametrize("text", ["import no_such_module", "def test_it(:", ""])
 def test_a_run_without_tests_is_red(misbehaving, text):
     misbehaving.write("test_it.py", text)
