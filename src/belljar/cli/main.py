@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import sys
 import threading
 import warnings
@@ -55,6 +56,7 @@ def cli(context: click.Context) -> None:
 def main() -> None:
     """Run the command line; whatever goes wrong, the user sees a message and no traceback."""
     _open_missing_streams()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if a caller's "ignore" were inherited, waitpid(2) would fail
     if not _is_debugged():
         _keep_python_quiet()
     try:

@@ -96,6 +96,15 @@ def test_signals_are_as_in_any_program(cli):
     assert [int(mask, 16) & ~SIGNALS_OF_LIBC for mask in masks] == [0, 0]
 
 
+def test_a_caller_may_ignore_the_end_of_its_children(own_cli):
+    words = own_cli.command("run", "--", "sh", "-c", "exit 7")
+    ignoring = ["sh", "-c", "trap '' CHLD; exec \"$@\"", "sh", *words]
+    done = subprocess.run(
+        ignoring, cwd=own_cli.workdir, env=own_cli.environment(), capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (7, "")
+
+
 def test_the_agent_is_nobody_special_to_the_host(cli):
     """Whatever it is inside, files that only root may read stay unread."""
     assert cli.run("--", "id", "-u").stdout.strip() != "0"
