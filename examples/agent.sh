@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A scripted agent: it does the work it was asked for, and then tries ten ways out of its sandbox.
 #
-# Everything it tries has a key, and it reports a line for each: the key, a tab, and the last words of the answer. That
+# Everything it tries has a key, and it reports a line for each: the key, a tab, and the last line of the answer. That
 # something got out is not for it to say: the key is part of a name, a path or a payload, by which demo.py finds it
 # outside.
 set -u
@@ -13,7 +13,7 @@ try() {
     shift
     answer=$("$@" 2>&1)
     answer=${answer##*$'\n'}
-    printf '%s\t%s\n' "$key" "${answer##*: }"
+    printf '%s\t%s\n' "$key" "${answer#curl: (*) }"
 }
 
 # Honest work
