@@ -97,12 +97,12 @@ def test_signals_are_as_in_any_program(cli):
 
 
 def test_a_caller_may_ignore_the_end_of_its_children(own_cli):
-    words = own_cli.command("run", "--", "sh", "-c", "exit 7")
-    ignoring = ["sh", "-c", "trap '' CHLD; exec \"$@\"", "sh", *words]
-    done = subprocess.run(
-        ignoring, cwd=own_cli.workdir, env=own_cli.environment(), capture_output=True, text=True, check=False, timeout=60
-    )
-    assert (done.returncode, done.stderr) == (7, "")
+    def ignore() -> None:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+    running = own_cli.start("--", "sh", "-c", "exit 7", stderr=subprocess.PIPE, preexec_fn=ignore)
+    assert running.communicate(timeout=60)[1] == ""
+    assert running.returncode == 7
 
 
 def test_the_agent_is_nobody_special_to_the_host(cli):
