@@ -3,7 +3,8 @@
 A test that is killed cannot clean up, and what it started would disturb the next one. This process therefore becomes
 the reaper of all its descendants: those whose parent has exited become its children, whatever session, namespaces or
 control group they are in. When the command has exited, or has exceeded its time limit, every descendant is killed.
-Network namespaces and mounts go with the last process in them; pytest has mounts of its own (`tests/stage.py`).
+Network namespaces and mounts go with the last process in them; pytest has mounts of its own (`tests/stage.py`). The
+control groups of sandboxes are removed here, because the processes that would remove them are killed as well.
 
 Keepers (`tests/engines/keeper.py`) are the exception: when the test that owns one dies, the keeper itself removes its
 container engine with all containers, mounts, control groups and files. It gets some time for that.
@@ -13,12 +14,14 @@ It runs as root where the tests do, because only root can kill root's processes.
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import sys
 import time
 from pathlib import Path
 
+from belljar.linux.cgroups import limits
 from belljar.linux.processes import inherit_orphans
 from tests import stage
 from tests.engines import keeper
@@ -30,6 +33,8 @@ TIMED_OUT = 124
 KEEPER_TIMEOUT = 60
 KILL_TIMEOUT = 90
 """After this it gives up on processes that cannot be killed: they wait in the kernel, or are another user's."""
+
+GROUP_NAME = re.compile(rf"{limits.PREFIX}(?P<maker>[0-9]+)-")
 
 ENDED_BY = (signal.SIGTERM, signal.SIGHUP)
 
@@ -83,6 +88,7 @@ def end_descendants() -> list[str]:
             if of_keeper:
                 _remove_engine(Path(words[-1]))
         time.sleep(0.01)
+    _remove_groups()
     return list(ended.values())
 
 
@@ -100,6 +106,16 @@ def _remove_engine(directory: Path) -> None:
     """Remove what a keeper that had to be killed would have removed."""
     shutil.rmtree(directory, ignore_errors=True)
     keeper.remove({directory.name})
+
+
+def _remove_groups() -> None:
+    """Remove the control groups whose makers do not live any more, unless somebody is in them."""
+    for directory, names, _ in os.walk(keeper.GROUPS):
+        for name in names:
+            found = GROUP_NAME.match(name)
+            if found and not Path("/proc", found["maker"]).exists():
+                with contextlib.suppress(OSError):
+                    Path(directory, name).rmdir()
 
 
 if __name__ == "__main__":

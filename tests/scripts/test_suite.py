@@ -245,6 +245,26 @@ class TestContain:
         assert left == ["left behind, and ended: sleep 12345", "left behind, and ended: sleep 23456"]
         assert not [pid for pid in processes() if command_line(pid).startswith(b"sleep\x0012345")]
 
+    def test_a_sandbox_and_its_control_group_are_removed(self, tmp_path, privileged):
+        script = """
+            cd $1
+            $2 -m belljar run --no-network-isolation -- sh -c 'echo >begun; sleep 12345' &
+            until [ -s begun ]; do sleep 0.01; done
+            find /sys/fs/cgroup -name "belljar-$!-*"
+            """
+        done = contained("sh", "-c", dedent(script), "sh", tmp_path, sys.executable)
+        groups = [Path(line) for line in done.stdout.splitlines() if line.startswith("/")]
+        assert groups
+        assert "left behind, and ended:" in done.stdout
+        assert not [group for group in groups if group.exists()]
+
+        groups[0].mkdir()  # what is left if the process that removes it is killed first
+        other = groups[0].with_name(f"belljar-{os.getpid()}-of-a-live-process")
+        other.mkdir()
+        contained("true")
+        assert (groups[0].exists(), other.exists()) == (False, True)
+        other.rmdir()
+
     def test_a_keeper_takes_its_engine_away_itself(self, tmp_path, privileged):
         """Its owner is killed, and somebody else holds its input open."""
         directory = tmp_path / "engine"
