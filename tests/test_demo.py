@@ -105,7 +105,7 @@ def test_in_its_sandbox_the_agent_does_its_work_and_gets_nowhere_else(demo, is_r
     assert shown.of(WORK) == dict.fromkeys(WORK, "done")
     assert shown.got_out() == set()
     assert shown.of(WAYS_OUT)["datagram"] == "no: nothing arrived"
-    assert shown.of(WAYS_OUT)["git-hook"] == "no: Read-only file system"
+    assert shown.of(WAYS_OUT)["git-hook"].endswith("Read-only file system")
     assert "  requests for     api.model.example, packages.example\n" in shown.output
     assert "  questions about  api.model.example, packages.example\n" in shown.output
     assert "something else" not in shown.output
