@@ -89,8 +89,14 @@ def _holds_files(place: Path) -> bool:
 
 @inside(71, "memory", "files in memory, as large and as many as can be")
 def memory(mark: Mark) -> Finding:
-    """Add up what the kernel says there can be: all of it at once would take the machine's memory."""
-    in_memory = (mount for mount in mounted() if mount.kind == "tmpfs" and mount.is_writable)
+    """Add up what the kernel says there can be: all of it at once would take the machine's memory.
+
+    A working directory in memory, as one below /tmp is on many machines, is the caller's, and bounded by the machine.
+    """
+    work = Path.cwd().stat().st_dev
+    callers = f"{os.major(work)}:{os.minor(work)}"
+    writable = (mount for mount in mounted() if mount.is_writable and mount.device != callers)
+    in_memory = (mount for mount in writable if mount.kind == "tmpfs")
     places = [mount for mount in in_memory if _holds_files(mount.place)]
     sizes = {mount.device: os.statvfs(mount.place) for mount in places}  # one file system may be seen twice
     boundless = [device for device, size in sizes.items() if not size.f_blocks or not size.f_files]
