@@ -10,6 +10,7 @@ import pytest
 
 from belljar.backends.interface import LostError
 from belljar.control.serving import SOCKET
+from belljar.runtime import lifecycle
 from belljar.testing.memory import MemoryBackend
 from belljar.testing.memoryprocess import MemoryProcess
 from tests.backends.containers.listening import docker, silent
@@ -240,7 +241,8 @@ def test_a_backend_that_hangs_keeps_no_policy_and_no_deletion_from_counting(star
     assert server.status(stuck) == "gone"
 
 
-def test_where_a_backend_does_not_pause_in_time_nothing_is_reached(start, hangs):
+def test_where_a_backend_does_not_pause_in_time_nothing_is_reached(start, hangs, monkeypatch):
+    monkeypatch.setattr(lifecycle, "_SECONDS_TO_PAUSE", 0.1)
     server = start()
     stuck, other = server.sandbox(ttl=0.1), server.sandbox()
     until(lambda: not server.client.get(server.path(stuck)).json()["network"]["in_force"])

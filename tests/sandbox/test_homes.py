@@ -14,7 +14,9 @@ def test_inside_it_is_where_the_users_is(home):
     assert home_inside({"HOME": home}) == Path(home)
 
 
-@pytest.mark.parametrize("home", ["", "/", "me", "./me", "/usr", "/etc/me", "/home/../proc", "/dev/shm/me"])
+@pytest.mark.parametrize(
+    "home", ["", "/", "me", "./me", "/usr", "/etc", "/etc/me", "/proc", "/home/../proc", "/dev/shm/me"]
+)
 def test_or_elsewhere_if_it_cannot_be_there(home):
     assert home_inside({"HOME": home}) == Path("/home/agent")
 

@@ -4,12 +4,14 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from belljar.broker import requirements
+from belljar.linux.programs import run
 from belljar.verify import brokers
 from belljar.verify.catalogue import OUT_OF_SCOPE, WAYS_OUT
 from belljar.verify.probes.kit import PROBES
@@ -54,18 +56,28 @@ class Cli:
         )
 
 
-@pytest.fixture(params=["root", "user"])
-def cli(request, privileged):
-    is_root = request.param == "root"
-    if not is_root and os.geteuid() != 0:
+def make_cli(who: str) -> Iterator[Cli]:
+    """Have the command as root, or as an ordinary user, with a directory."""
+    if who != "root" and os.geteuid() != 0:
         pytest.skip("needs root, to become another user")
-    directory = Path(f"/var/tmp/belljar-verify-test-{os.getpid()}-{request.param}")  # pytest's own are closed to others
+    directory = Path(f"/var/tmp/belljar-verify-test-{os.getpid()}-{who}")  # pytest's own are closed to others
     (directory / "tmp").mkdir(parents=True)
-    if not is_root:
+    if who != "root":
         for path in (directory, directory / "tmp"):
             os.chown(path, USER, USER)
-    yield Cli(directory, root=is_root)
+    yield Cli(directory, root=who == "root")
     shutil.rmtree(directory)
+
+
+@pytest.fixture(params=["root", "user"])
+def cli(request, privileged):
+    yield from make_cli(request.param)
+
+
+@pytest.fixture
+def own_cli(privileged):
+    """The command of whoever runs the tests, for what is the same for everybody."""
+    yield from make_cli("root")
 
 
 def test_everything_holds(cli):
@@ -91,8 +103,18 @@ def test_everything_holds(cli):
     assert not list(cli.temporary.iterdir())
 
 
-def test_a_probe_is_run_with_the_control_beside_it(cli):
-    done = cli.verify("--only", "11-direct-address-v4", "--only", "48")
+def test_memory_that_is_the_callers_is_not_the_sandboxs(own_cli):
+    """On many machines, what is below /tmp is in memory."""
+    run("mount", "-t", "tmpfs", "-o", "size=10T", "tests", str(own_cli.temporary))
+    try:
+        done = own_cli.verify("--only", "71-memory")
+    finally:
+        run("umount", str(own_cli.temporary))
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_probe_is_run_with_the_control_beside_it(own_cli):
+    done = own_cli.verify("--only", "11-direct-address-v4", "--only", "48")
     rows = [line.split()[0] for line in done.stdout.splitlines()[1:-2]]
     assert rows == [
         "control-address-v4",
@@ -108,11 +130,11 @@ def test_a_probe_is_run_with_the_control_beside_it(cli):
     assert done.returncode == 0
 
 
-def test_brokers_are_not_tried_where_there_can_be_none(cli):
+def test_brokers_are_not_tried_where_there_can_be_none(own_cli):
     lacking = "import sys; sys.modules |= dict.fromkeys(['h11', 'httpcore2'])"
     script = f"{lacking}; from belljar.cli.main import main; main()"
-    done = cli.verify("--only", "72", "--only", "48-seccomp", "--json", "report.json", script=script)
-    report = json.loads((cli.directory / "report.json").read_text())
+    done = own_cli.verify("--only", "72", "--only", "48-seccomp", "--json", "report.json", script=script)
+    report = json.loads((own_cli.directory / "report.json").read_text())
     verdicts = {row["id"]: (row["verdict"], row["evidence"]) for row in report["results"]}
     assert verdicts["48-seccomp"][0] == "holds"
     why = "there are no brokers without h11 and httpcore2; pip install 'belljar[broker]'"
@@ -121,11 +143,11 @@ def test_brokers_are_not_tried_where_there_can_be_none(cli):
     assert done.returncode == 0
 
 
-def test_errors_are_neither_success_nor_failure(cli):
-    unknown = cli.verify("--only", "11-direct-adress-v4")
+def test_errors_are_neither_success_nor_failure(own_cli):
+    unknown = own_cli.verify("--only", "11-direct-adress-v4")
     assert unknown.returncode == 2
     assert 'did you mean "11-direct-address-v4"?' in unknown.stderr
-    assert cli.verify("--json", "/nonexistent/report.json").returncode == 2
+    assert own_cli.verify("--json", "/nonexistent/report.json").returncode == 2
 
 
 def test_every_way_out_is_tried_or_out_of_scope_for_a_reason():

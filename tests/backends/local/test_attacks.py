@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ def test_closed_streams_are_not_filled_with_descriptors_of_belljar(cli: Cli) -> 
 
 DIAL_BY_STREAM = """
 import ctypes, fcntl, os, socket, struct, sys
-port, number = map(int, sys.argv[1:])
+port = int(sys.argv[1])
 def attempt(call):
     try:
         print(call(), file=report)
@@ -112,19 +113,20 @@ def attempt(call):
         print(error.strerror, file=report)
     except TypeError:
         print("not for this kind of socket", file=report)
-def dial():
+def dial(number):
     found = socket.socket(fileno=os.dup(number))
     ctypes.CDLL(None).connect(number, struct.pack("H14x", socket.AF_UNSPEC), 16)
     found.connect(("127.0.0.1", port))
-    found.sendall(b"by a stream")
+    found.sendall(b"by stream %d" % number)
     return "dialled"
-def bind():
-    socket.socket(fileno=os.dup(number)).bind(f"\\0belljar-test-{port}")
+def bind(number):
+    socket.socket(fileno=os.dup(number)).bind(f"\\0belljar-test-{port}-{number}")
     return "bound"
-with open("report", "w") as report:
-    attempt(dial)
-    attempt(bind)
-    attempt(lambda: fcntl.ioctl(number, 0x8912, bytes(16)) and "interfaces")
+for number in range(3):
+    with open(f"report-{number}", "w") as report:
+        attempt(lambda: dial(number))
+        attempt(lambda: bind(number))
+        attempt(lambda: fcntl.ioctl(number, 0x8912, bytes(16)) and "interfaces")
 """
 
 NO_SOCKET = "Socket operation on non-socket\n" * 2 + "Inappropriate ioctl for device\n"
@@ -136,41 +138,38 @@ def connection() -> tuple[socket.socket, socket.socket]:
         return client, server.accept()[0]
 
 
-@pytest.mark.parametrize("stream", [0, 1, 2])
 @pytest.mark.parametrize("make", [connection, socket.socketpair])
-def test_a_socket_that_is_a_standard_stream_is_no_way_out(cli: Cli, make: Callable[[], Any], stream: int) -> None:
+def test_a_socket_that_is_a_standard_stream_is_no_way_out(cli: Cli, make: Callable[[], Any]) -> None:
     """A connection can be freed to dial again, in the network that it was made in; any socket tells of that."""
-    with cli.universe.gateway.call(socket.create_server, ("127.0.0.1", 0)) as witness:
-        attack = ("python3", "-c", DIAL_BY_STREAM, str(witness.getsockname()[1]), str(stream))
-        streams: list[Any] = [subprocess.DEVNULL] * 3
-        report = cli.workdir / "report"
-        for is_sandboxed in (False, True):
-            theirs, ours = cli.universe.gateway.call(make)
-            with theirs, ours:
-                streams[stream] = theirs
-                named = dict(zip(("stdin", "stdout", "stderr"), streams, strict=True))
-                if is_sandboxed:
-                    assert cli.start("--quiet", "--", *attack, **named).wait(60) == 0
-                    assert report.read_text() == NO_SOCKET
-                    assert not is_readable(witness.fileno())
-                    continue
-                outside = partial(subprocess.run, attack, cwd=cli.workdir, check=True, **named)
-                cli.universe.gateway.call(outside)
-                give(cli, report)
-                assert "interfaces" in report.read_text()
-                if make is connection:
-                    with witness.accept()[0] as dialled:
-                        assert dialled.recv(100) == b"by a stream"
-                else:
-                    assert "bound" in report.read_text()
+    reports = [cli.workdir / f"report-{number}" for number in range(3)]
+    with cli.universe.gateway.call(socket.create_server, ("127.0.0.1", 0)) as witness, ExitStack() as stack:
+
+        def sockets() -> dict[str, Any]:
+            ends = [[stack.enter_context(end) for end in cli.universe.gateway.call(make)] for _ in reports]
+            return dict(zip(("stdin", "stdout", "stderr"), (theirs for theirs, _ in ends), strict=True))
+
+        attack = ("python3", "-c", DIAL_BY_STREAM, str(witness.getsockname()[1]))
+        outside = partial(subprocess.run, attack, cwd=cli.workdir, check=True, **sockets())
+        cli.universe.gateway.call(outside)
+        give(cli, *reports)
+        for number, report in enumerate(reports):
+            assert "interfaces" in report.read_text()
+            if make is connection:
+                with witness.accept()[0] as dialled:
+                    assert dialled.recv(100) == f"by stream {number}".encode()
+            else:
+                assert "bound" in report.read_text()
+        assert cli.start("--quiet", "--", *attack, **sockets()).wait(60) == 0
+        assert [report.read_text() for report in reports] == [NO_SOCKET] * 3
+        assert not is_readable(witness.fileno())
 
 
-def test_a_connection_as_standard_streams_is_carried(cli: Cli) -> None:
+def test_a_connection_as_standard_streams_is_carried(own_cli: Cli) -> None:
     """Both ways, with the end of what is sent, in order, and as much as there is."""
-    theirs, ours = cli.universe.gateway.call(connection)
+    theirs, ours = own_cli.universe.gateway.call(connection)
     much = os.urandom(1 << 20)
     inside = "cat; echo ended; echo error >&2; echo output; exit 7"
-    running = cli.start("--quiet", "--", "sh", "-c", inside, stdin=theirs, stdout=theirs, stderr=theirs)
+    running = own_cli.start("--quiet", "--", "sh", "-c", inside, stdin=theirs, stdout=theirs, stderr=theirs)
     theirs.close()
 
     def send() -> None:
@@ -185,47 +184,35 @@ def test_a_connection_as_standard_streams_is_carried(cli: Cli) -> None:
     assert running.wait(60) == 7
 
 
-def test_who_writes_to_a_connection_that_is_gone_is_told(cli: Cli) -> None:
+def test_who_writes_to_a_connection_that_is_gone_is_told(own_cli: Cli) -> None:
     theirs, ours = socket.socketpair()
-    running = cli.start("--quiet", "--", "sh", "-c", "yes; kill -l $? > signal", stdout=theirs)
+    running = own_cli.start("--quiet", "--", "sh", "-c", "yes; kill -l $? > signal", stdout=theirs)
     theirs.close()
     with ours:
         assert ours.recv(1) == b"y"
     assert running.wait(60) == 0
-    assert (cli.workdir / "signal").read_text() == "PIPE\n"
+    assert (own_cli.workdir / "signal").read_text() == "PIPE\n"
 
 
-def test_streams_that_are_no_streams_are_refused(cli: Cli) -> None:
+def test_streams_that_are_no_streams_are_refused(own_cli: Cli) -> None:
     packets, other = socket.socketpair(type=socket.SOCK_DGRAM)
     kinds: dict[Any, str] = {
         packets: "is a socket that is not one end of a connection",
         other: "is a socket that is not one end of a connection",
-        cli.universe.gateway.call(socket.create_server, ("127.0.0.1", 0)): "is a socket that is not one end",
+        own_cli.universe.gateway.call(socket.create_server, ("127.0.0.1", 0)): "is a socket that is not one end",
         os.open("/proc/self/ns/net", os.O_RDONLY): "(net:[",
         os.pidfd_open(os.getpid()): "pidfd",
         os.eventfd(0): "eventfd",
         os.open("/dev/net/tun", os.O_RDWR): "(/dev/net/tun)",
     }
     for stream, said in kinds.items():
-        running = cli.start("--", "touch", "begun", stdin=stream, stderr=subprocess.PIPE)
+        running = own_cli.start("--", "touch", "begun", stdin=stream, stderr=subprocess.PIPE)
         told = running.communicate(timeout=60)[1]
         assert running.returncode == 125
         assert told.startswith("belljar: standard input is ")
         assert said in told
-        assert not (cli.workdir / "begun").exists()
+        assert not (own_cli.workdir / "begun").exists()
         stream.close() if isinstance(stream, socket.socket) else os.close(stream)
-
-
-def test_memory_for_files_is_bounded(cli: Cli) -> None:
-    lines = cli.run("--", "cat", "/proc/mounts").stdout.splitlines()
-    mounts = [line.split()[1:4] for line in lines]
-    options = {place: words.split(",") for place, kind, words in mounts if kind == "tmpfs"}
-    writable = {place: words for place, words in options.items() if "rw" in words}
-    sizes = [int(word[5:-1]) << 10 for words in writable.values() for word in words if word.startswith("size=")]
-    assert {"/tmp", "/dev/shm"} <= set(writable)
-    assert len(sizes) == len(writable)
-    assert sum(sizes) < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
-    assert cli.run("--", "touch", "/dev/new").returncode != 0
 
 
 def test_the_number_of_processes_is_bounded(cli: Cli) -> None:
@@ -253,19 +240,19 @@ def test_a_crash_is_told_to_no_program_of_the_host(cli: Cli) -> None:
     assert list(cli.workdir.iterdir()) == []
 
 
-def test_a_deep_directory_neither_hides_the_exit_code_nor_the_summary(cli: Cli) -> None:
+def test_a_deep_directory_neither_hides_the_exit_code_nor_the_summary(own_cli: Cli) -> None:
     dig = "import os\nfor _ in range(1500):\n    os.mkdir('d'); os.chdir('d')\nraise SystemExit(3)"
-    done = cli.run("--json", "--", "python3", "-c", dig)
-    subprocess.run(["rm", "-r", cli.workdir / "d"], check=True)  # too deep for Python's own
+    done = own_cli.run("--json", "--", "python3", "-c", dig)
+    subprocess.run(["rm", "-r", own_cli.workdir / "d"], check=True)  # too deep for Python's own
     summary = json.loads(done.stderr.splitlines()[-1])
     assert (done.returncode, summary["exit_code"], summary["runnable_changes_complete"]) == (3, 3, True)
 
 
-def test_new_places_that_the_host_runs_code_from_are_told(cli: Cli) -> None:
+def test_new_places_that_the_host_runs_code_from_are_told(own_cli: Cli) -> None:
     """Git reads its settings where `commondir` says: a way around the protected ones, but not an unseen one."""
     make = "mkdir -p .git .vscode && echo ../evil > .git/commondir && echo x > notes"
-    assert ".git/commondir, .vscode" in cli.run("--", "sh", "-c", make).stderr
-    assert cli.run("--", "true").stderr == ""
+    assert ".git/commondir, .vscode" in own_cli.run("--", "sh", "-c", make).stderr
+    assert own_cli.run("--", "true").stderr == ""
 
 
 FILL_STANDARD_ERROR = """
@@ -280,11 +267,11 @@ except BlockingIOError:
 """
 
 
-def test_a_command_cannot_have_the_warning_about_it_get_lost(cli: Cli) -> None:
+def test_a_command_cannot_have_the_warning_about_it_get_lost(own_cli: Cli) -> None:
     """Who has filled the pipe of standard error, and made it one that does not wait, leaves no room for a warning."""
     reading, writing = os.pipe()
-    running = cli.start("--", "python3", "-c", FILL_STANDARD_ERROR, stdin=subprocess.DEVNULL, stderr=writing)
-    filled = cli.workdir / "filled"
+    running = own_cli.start("--", "python3", "-c", FILL_STANDARD_ERROR, stdin=subprocess.DEVNULL, stderr=writing)
+    filled = own_cli.workdir / "filled"
     while running.poll() is None and not (filled.exists() and os.get_blocking(writing)):
         time.sleep(0.01)
     os.close(writing)
@@ -306,61 +293,61 @@ def test_the_files_that_belljar_uses_cannot_be_changed(cli: Cli) -> None:
     assert (cli.workdir / "new").exists()
 
 
-def test_a_protected_file_with_another_name_is_refused(cli: Cli) -> None:
-    (cli.workdir / ".envrc").write_text("before")
-    give(cli, cli.workdir / ".envrc")
-    (cli.workdir / "other").hardlink_to(cli.workdir / ".envrc")
-    assert "hard link" in refusal(cli)
-    assert cli.run("--allow-write", ".envrc", "--", "true").returncode == 0
+def test_a_protected_file_with_another_name_is_refused(own_cli: Cli) -> None:
+    (own_cli.workdir / ".envrc").write_text("before")
+    give(own_cli, own_cli.workdir / ".envrc")
+    (own_cli.workdir / "other").hardlink_to(own_cli.workdir / ".envrc")
+    assert "hard link" in refusal(own_cli)
+    assert own_cli.run("--allow-write", ".envrc", "--", "true").returncode == 0
 
 
-def test_links_in_the_working_directory_lead_no_bind_astray(cli: Cli) -> None:
-    victim = Path(f"{cli.workdir}-victim")
+def test_links_in_the_working_directory_lead_no_bind_astray(own_cli: Cli) -> None:
+    victim = Path(f"{own_cli.workdir}-victim")
     victim.mkdir()
-    link = cli.workdir / "link"
-    give(cli, victim)
+    link = own_cli.workdir / "link"
+    give(own_cli, victim)
     try:
         link.symlink_to(victim)
-        assert "link" in refusal(cli, "--bind", "link:/shown")
-        assert "link" in refusal(cli, "--ro-bind", "link/below:/shown")
+        assert "link" in refusal(own_cli, "--bind", "link:/shown")
+        assert "link" in refusal(own_cli, "--ro-bind", "link/below:/shown")
         link.unlink()
         link.symlink_to(f"/oldroot{victim}")  # where bubblewrap sees the host's files while it mounts
-        assert "link" in refusal(cli, "--bind", f"/usr/share:{cli.workdir}/link/new")
+        assert "link" in refusal(own_cli, "--bind", f"/usr/share:{own_cli.workdir}/link/new")
         assert list(victim.iterdir()) == []
-        assert "make it first" in refusal(cli, "--bind", f"/usr/share:{cli.workdir}/absent")
+        assert "make it first" in refusal(own_cli, "--bind", f"/usr/share:{own_cli.workdir}/absent")
     finally:
         victim.rmdir()
 
 
-def test_a_home_directory_is_never_a_working_directory(cli: Cli) -> None:
-    alias = Path(f"{cli.workdir}-alias")
-    alias.symlink_to(cli.workdir)
+def test_a_home_directory_is_never_a_working_directory(own_cli: Cli) -> None:
+    alias = Path(f"{own_cli.workdir}-alias")
+    alias.symlink_to(own_cli.workdir)
     try:
-        for home in (str(cli.workdir), str(alias), f"{alias}/below"):
-            assert "holds your home directory" in refusal(cli, HOME=home)
+        for home in (str(own_cli.workdir), str(alias), f"{alias}/below"):
+            assert "holds your home directory" in refusal(own_cli, HOME=home)
     finally:
         alias.unlink()
 
 
 @pytest.mark.parametrize("place", ["/tmp", "/var/tmp", "/var", "/run", "/dev/shm", "/"])
-def test_directories_with_everybodys_sockets_are_refused(cli: Cli, place: str) -> None:
-    assert place in refusal(cli, "--workdir", place)
+def test_directories_with_everybodys_sockets_are_refused(own_cli: Cli, place: str) -> None:
+    assert place in refusal(own_cli, "--workdir", place)
 
 
-@pytest.mark.parametrize("home", ["/", "/usr", "/proc", "/etc", ""])
-def test_a_strange_home_is_replaced(cli: Cli, home: str) -> None:
-    done = cli.run("--", "sh", "-c", "touch ~/x && echo $HOME", HOME=home)
+@pytest.mark.parametrize("home", ["/", ""])
+def test_a_strange_home_is_replaced(own_cli: Cli, home: str) -> None:
+    done = own_cli.run("--", "sh", "-c", "touch ~/x && echo $HOME", HOME=home)
     assert (done.returncode, done.stdout) == (0, "/home/agent\n")
 
 
-def test_a_directory_that_is_gone(cli: Cli) -> None:
-    gone = cli.workdir / "gone"
+def test_a_directory_that_is_gone(own_cli: Cli) -> None:
+    gone = own_cli.workdir / "gone"
     gone.mkdir()
     script = 'rmdir ../gone && exec "$@"'
     done = subprocess.run(
-        ["sh", "-c", script, "sh", *cli.command("run", "--", "true")],
+        ["sh", "-c", script, "sh", *own_cli.command("run", "--", "true")],
         cwd=gone,
-        env=cli.environment(),
+        env=own_cli.environment(),
         capture_output=True,
         text=True,
         check=False,

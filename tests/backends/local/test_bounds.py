@@ -83,17 +83,33 @@ for line in open("/proc/self/mounts"):
             found[place] = [free, os.statvfs(place).f_blocks * os.statvfs(place).f_frsize, "fits"]
         except OSError as error:
             found[place] = [free, os.statvfs(place).f_blocks * os.statvfs(place).f_frsize, errno.errorcode[error.errno]]
-print(json.dumps(found))
+try:
+    device = os.open("/dev/new", os.O_CREAT | os.O_WRONLY)
+except OSError:
+    device = None
+print(json.dumps({"found": found, "mounts": open("/proc/mounts").read(), "made in /dev": device is not None}))
 """
 
 
-def test_files_without_content_are_bounded(cli: Cli) -> None:
-    """They take the kernel's memory, however empty they are. Whatever is writable in memory is looked at."""
-    found = json.loads(cli.run("--", "python3", "-c", FILES).stdout)
+def test_files_in_memory_are_bounded(cli: Cli) -> None:
+    """By size and by number: they take the kernel's memory, however empty they are.
+
+    Whatever is writable in memory is looked at.
+    """
+    told = json.loads(cli.run("--", "python3", "-c", FILES).stdout)
+    found = told["found"]
     assert {"/tmp", "/var/tmp", "/run", "/dev/shm", "/home/somebody"} == set(found)
     for place, (free, size, outcome) in found.items():
         assert free <= size // 16384 + 1, place
         assert outcome == ("ENOSPC" if free < 30_000 else "fits"), place
+    mounts = [line.split()[1:4] for line in told["mounts"].splitlines()]
+    writable = {
+        place: words.split(",") for place, kind, words in mounts if kind == "tmpfs" and "rw" in words.split(",")
+    }
+    sizes = [int(word[5:-1]) << 10 for words in writable.values() for word in words if word.startswith("size=")]
+    assert len(sizes) == len(writable)
+    assert sum(sizes) < MACHINE / 2
+    assert not told["made in /dev"]
 
 
 def _mounts(table: str) -> dict[str, str]:

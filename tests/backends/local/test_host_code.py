@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import venv
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -78,40 +79,34 @@ def test_the_witness_sees_what_is_run(project: Project) -> None:
     assert "python3 -V" in project.witness.read_text()
 
 
-@pytest.mark.parametrize("where", ["elsewhere", "below", "inside"])
-def test_presets_with_the_directory_as_working_directory(project: Project, where: str) -> None:
-    cwd = {"elsewhere": Path("/"), "below": project.directory / "below", "inside": project.directory}[where]
-    words = ("--workdir", str(project.directory)) if where == "elsewhere" else ()
-    done = project.belljar("run", *words, "--preset", "python", "--preset", "node", "--", "echo", "started", cwd=cwd)
-    assert (done.returncode, done.stdout) == (0, "started\n"), done.stderr
-    assert not project.witness.exists()
-
-
-@pytest.mark.parametrize("option", ["--bind", "--ro-bind"])
-def test_presets_with_the_directory_as_a_bind(project: Project, option: str) -> None:
+def test_presets_with_the_directory_as_working_directory_or_as_a_bind(project: Project) -> None:
     other = project.cli.workdir / "other"
     other.mkdir()
     give(project.cli, other)
-    words = ("--workdir", str(other), option, str(project.directory))
-    done = project.belljar("run", *words, "--preset", "python", "--", "echo", "started", cwd=Path("/"))
-    assert (done.returncode, done.stdout) == (0, "started\n"), done.stderr
-    assert not project.witness.exists()
+    directory, elsewhere = str(project.directory), Path("/")
+    for words, cwd in (
+        (("--workdir", directory), elsewhere),
+        ((), project.directory / "below"),
+        ((), project.directory),
+        (("--workdir", str(other), "--bind", directory), elsewhere),
+        (("--workdir", str(other), "--ro-bind", directory), elsewhere),
+    ):
+        done = project.belljar(
+            "run", *words, "--preset", "python", "--preset", "node", "--", "echo", "started", cwd=cwd
+        )
+        assert (done.returncode, done.stdout) == (0, "started\n"), done.stderr
+        assert not project.witness.exists(), (words, cwd)
 
 
-@pytest.mark.parametrize("preset", ["python", "node", "debian", "rust", "go", "java", "agent-default"])
-def test_what_presets_mean(project: Project, preset: str) -> None:
-    done = project.belljar("policy", "presets", preset, cwd=project.directory)
-    assert "Traceback" not in done.stderr
-    assert "evil" not in done.stdout + done.stderr
-    assert not project.witness.exists()
+def test_what_presets_mean(project: Project) -> None:
+    for preset in ("python", "node", "debian", "rust", "go", "java", "agent-default"):
+        done = project.belljar("policy", "presets", preset, cwd=project.directory)
+        assert "Traceback" not in done.stderr, preset
+        assert "evil" not in done.stdout + done.stderr, preset
+        assert not project.witness.exists(), preset
 
 
-@pytest.mark.parametrize(
-    "words",
-    [("doctor",), ("completion", "bash"), ("--version",), ("policy", "show", "--expand", "policy.yaml"), ("ps",)],
-    ids=lambda words: words[0],
-)
-def test_other_commands_in_the_directory(project: Project, words: tuple[str, ...]) -> None:
+def test_other_commands_in_the_directory(project: Project) -> None:
     """In a repository, too, whose settings name programs."""
     git = project.directory / ".git"
     git.mkdir()
@@ -119,17 +114,18 @@ def test_other_commands_in_the_directory(project: Project, words: tuple[str, ...
     program = project.directory / ".venv/bin/git"
     (git / "config").write_text(f"[core]\n\tfsmonitor = {program}\n\tsshCommand = {program}\n\tpager = {program}\n")
     (project.directory / "policy.yaml").write_text("mode: block-all\npresets: [python, node, go]\n")
-    done = project.belljar(*words, cwd=project.directory)
-    assert "Traceback" not in done.stderr
-    assert not project.witness.exists()
+    for command in ("doctor", "completion bash", "--version", "policy show --expand policy.yaml", "ps"):
+        done = project.belljar(*command.split(), cwd=project.directory)
+        assert "Traceback" not in done.stderr, command
+        assert not project.witness.exists(), command
 
 
-@pytest.mark.parametrize("instruction", ["bash_source", "bash_complete", "zsh_source"])
-def test_completion_as_shells_ask_for_it(project: Project, instruction: str) -> None:
-    asked = {"_BELLJAR_COMPLETE": instruction, "COMP_WORDS": "belljar ru", "COMP_CWORD": "1"}
-    done = project.belljar(cwd=project.directory, **asked)
-    assert "run" in done.stdout or "_BELLJAR_COMPLETE" in done.stdout
-    assert not project.witness.exists()
+def test_completion_as_shells_ask_for_it(project: Project) -> None:
+    for instruction in ("bash_source", "bash_complete", "zsh_source"):
+        asked = {"_BELLJAR_COMPLETE": instruction, "COMP_WORDS": "belljar ru", "COMP_CWORD": "1"}
+        done = project.belljar(cwd=project.directory, **asked)
+        assert "run" in done.stdout or "_BELLJAR_COMPLETE" in done.stdout, instruction
+        assert not project.witness.exists(), instruction
 
 
 def test_a_run_in_a_repository_whose_settings_name_programs(project: Project) -> None:
@@ -141,38 +137,40 @@ def test_a_run_in_a_repository_whose_settings_name_programs(project: Project) ->
     assert not project.witness.exists()
 
 
-@pytest.mark.parametrize(
-    ("preset", "variable", "name", "content"),
-    [
-        ("python", "PIP_CONFIG_FILE", "pip.conf", "[global]\nindex-url = https://evil.example/simple\n"),
-        ("python", "HOME", ".config/pip/pip.conf", "[global]\nindex-url = https://evil.example/simple\n"),
-        ("python", "XDG_CONFIG_HOME", "pip/pip.conf", "[global]\nindex-url = https://evil.example/simple\n"),
-        ("node", "NPM_CONFIG_USERCONFIG", ".npmrc", "registry=https://evil.example/\n"),
-        ("node", "HOME", ".npmrc", "registry=https://evil.example/\n"),
-    ],
+PIP = "[global]\nindex-url = https://evil.example/simple\n"
+NPM = "registry=https://evil.example/\n"
+SETTINGS = (
+    ("python", "PIP_CONFIG_FILE", "pip.conf", PIP),
+    ("python", "HOME", ".config/pip/pip.conf", PIP),
+    ("python", "XDG_CONFIG_HOME", "pip/pip.conf", PIP),
+    ("node", "NPM_CONFIG_USERCONFIG", ".npmrc", NPM),
+    ("node", "HOME", ".npmrc", NPM),
 )
-def test_settings_that_an_agent_can_write(
-    project: Project, preset: str, variable: str, name: str, content: str
-) -> None:
+"""Settings of package tools: of which preset, the variable that leads to them, where, and what they say."""
+
+
+def test_settings_that_an_agent_can_write(project: Project) -> None:
     """The host that they name is not granted, whatever the directory is this time."""
-    settings = project.directory / "settings" / name
-    done = project.cli.run(
-        *("--workdir", str(project.directory), "--env", f"CONTENT={content}", "--"),
-        *("sh", "-c", f'mkdir -p "$(dirname {settings})" && printf %s "$CONTENT" >{settings}'),
+    places = [project.directory / f"settings-{number}" for number in range(len(SETTINGS))]
+    files = [place / name for place, (_, _, name, _) in zip(places, SETTINGS, strict=True)]
+    script = "".join(
+        f"mkdir -p {file.parent} && printf %s '{content}' >{file} && "
+        for file, (*_, content) in zip(files, SETTINGS, strict=True)
     )
+    done = project.cli.run("--workdir", str(project.directory), "--", "sh", "-c", f"{script}:")
     assert done.returncode == 0, done.stderr
-    assert "evil.example" in settings.read_text()
-    names_file = variable.endswith(("FILE", "USERCONFIG"))
-    value = str(settings if names_file else project.directory / "settings")
     other = project.cli.workdir / "other"
     other.mkdir()
     give(project.cli, other)
-    for cwd in (project.directory, other):
-        done = project.belljar("run", "--preset", preset, "--", "echo", "started", cwd=cwd, **{variable: value})
-        assert (done.returncode, done.stdout) == (125, "")
-        assert f"{settings} is not trusted, since" in done.stderr
-        assert "name the host instead" in done.stderr
-        assert "--allow" in done.stderr
+    for place, file, (preset, variable, _, content) in zip(places, files, SETTINGS, strict=True):
+        assert file.read_text() == content
+        value = str(file if variable.endswith(("FILE", "USERCONFIG")) else place)
+        for cwd in (project.directory, other):
+            done = project.belljar("run", "--preset", preset, "--", "echo", "started", cwd=cwd, **{variable: value})
+            assert (done.returncode, done.stdout) == (125, ""), variable
+            assert f"{file} is not trusted, since" in done.stderr
+            assert "name the host instead" in done.stderr
+            assert "--allow" in done.stderr
 
 
 def test_what_a_caller_says_outright_is_granted(project: Project) -> None:
@@ -202,8 +200,7 @@ def test_a_policy_in_a_bind_cannot_be_changed(cli: Cli) -> None:
     assert (shown / "new").exists()
 
 
-@pytest.mark.parametrize("option", ["--policy", "--audit"])
-def test_a_link_is_neither_a_policy_nor_an_audit_log(cli: Cli, option: str) -> None:
+def test_a_link_is_neither_a_policy_nor_an_audit_log(cli: Cli) -> None:
     """An agent that makes one has Belljar read from, or append to, what it cannot reach itself."""
     victim = Path(f"{cli.workdir}-victim")
     victim.mkdir()
@@ -212,7 +209,7 @@ def test_a_link_is_neither_a_policy_nor_an_audit_log(cli: Cli, option: str) -> N
         give(cli, victim, victim / "file")
         done = cli.run("--", "sh", "-c", f"ln -s {victim}/file link; ln -s {victim} directory")
         assert done.returncode == 0, done.stderr
-        for path in ("link", "directory/file", f"{cli.workdir}/link"):
+        for option, path in product(("--policy", "--audit"), ("link", "directory/file", f"{cli.workdir}/link")):
             assert "is a link in the working directory" in refusal(cli, option, path)
         assert (victim / "file").read_text() == "mode: allow-all\n"
         assert cli.run("--policy", f"{victim}/file", "--", "true").returncode == 0
@@ -251,10 +248,12 @@ def test_what_sandboxes_are_made_of_is_not_to_be_written_to(cli: Cli) -> None:
         assert "what sandboxes are made of is in" in refusal(cli, *words, XDG_CACHE_HOME=str(caches))
 
 
-@pytest.mark.parametrize("place", ["/usr/local", "/etc", "/bin"])
-def test_no_part_of_the_system_is_to_be_written_to(cli: Cli, place: str) -> None:
-    assert "is part of the system" in refusal(cli, "--bind", f"{place}:/shown")
-    assert cli.run("--ro-bind", f"{place}:/shown", "--", "ls", "/shown").returncode == 0
+def test_no_part_of_the_system_is_to_be_written_to(cli: Cli) -> None:
+    places = ("/usr/local", "/etc", "/bin")
+    for place in places:
+        assert "is part of the system" in refusal(cli, "--bind", f"{place}:/shown")
+    shown = [word for place in places for word in ("--ro-bind", f"{place}:/shown{place}")]
+    assert cli.run(*shown, "--", "ls", *(f"/shown{place}" for place in places)).returncode == 0
 
 
 class Installed:
@@ -388,41 +387,41 @@ def test_a_link_to_what_python_imports(cli: Cli) -> None:
         elsewhere.rmdir()
 
 
-@pytest.mark.parametrize("shown", ["state", "above", "below"])
-def test_a_servers_state_is_not_shown(cli: Cli, shown: str) -> None:
+def test_a_servers_state_is_not_shown(cli: Cli) -> None:
     """Its socket makes sandboxes of any kind, for whoever connects."""
     above = cli.workdir / "states"
     state = above / "belljar"
     (state / "below").mkdir(parents=True)
     give(cli, above, state, state / "below")
-    place = str({"state": state, "above": above, "below": state / "below"}[shown])
-    for words in (("--workdir", place), ("--workdir", "/srv", "--bind", place), ("--ro-bind", f"{place}:/shown")):
-        assert "is a server's" in refusal(cli, *words, BELLJAR_SERVER=str(state))
+    places = tuple(map(str, (state, above, state / "below")))
+    for place in places:
+        for words in (("--workdir", place), ("--workdir", "/srv", "--bind", place), ("--ro-bind", f"{place}:/shown")):
+            assert "is a server's" in refusal(cli, *words, BELLJAR_SERVER=str(state))
+    shown = [word for number, place in enumerate(places) for word in ("--ro-bind", f"{place}:/shown{number}")]
     for url in ("http://localhost:1", ""):
-        assert cli.run("--ro-bind", f"{place}:/shown", "--", "true", BELLJAR_SERVER=url).returncode == 0
+        assert cli.run(*shown, "--", "true", BELLJAR_SERVER=url).returncode == 0
     is_root = cli.workdir.stat().st_uid == 0
     default = {"--ro-bind": "/var/lib"} if is_root and Path("/var/lib/belljar").exists() else {"--bind": "/var/lib"}
     for option, source in default.items() if is_root else {"--bind": str(above)}.items():
         assert "is a server's" in refusal(cli, option, f"{source}:/shown", XDG_STATE_HOME=str(above))
 
 
-@pytest.mark.parametrize("target", ["/run", "/run/belljar", "/run/belljar/policy.json", "/etc", "/etc/hosts"])
-def test_nothing_is_shown_where_belljar_puts_files_of_its_own(cli: Cli, target: str) -> None:
+def test_nothing_is_shown_where_belljar_puts_files_of_its_own(cli: Cli) -> None:
     """They would be made on the host then, and behind links that an agent has made, anywhere."""
     shown, victim = cli.workdir / "shown", cli.workdir / "victim"
     shown.mkdir()
     victim.mkdir()
     (shown / "belljar").symlink_to(f"/oldroot{victim}")
     give(cli, shown, victim, shown / "belljar")
-    for option in ("--bind", "--ro-bind"):
+    targets = ("/run", "/run/belljar", "/run/belljar/policy.json", "/etc", "/etc/hosts")
+    for option, target in product(("--bind", "--ro-bind"), targets):
         assert "since Belljar itself puts" in refusal(cli, option, f"{shown}:{target}")
     assert [path.name for path in shown.iterdir()] == ["belljar"]
     assert not list(victim.iterdir())
     assert cli.run("--bind", f"{shown}:/run/other", "--", "true").returncode == 0
 
 
-@pytest.mark.parametrize("option", ["--policy", "--audit"])
-def test_a_link_in_a_bind_is_neither_a_policy_nor_an_audit_log(cli: Cli, option: str) -> None:
+def test_a_link_in_a_bind_is_neither_a_policy_nor_an_audit_log(cli: Cli) -> None:
     shown, project, victim = cli.workdir / "shown", cli.workdir / "project", cli.workdir / "victim"
     shown.mkdir()
     project.mkdir()
@@ -430,7 +429,7 @@ def test_a_link_in_a_bind_is_neither_a_policy_nor_an_audit_log(cli: Cli, option:
     (shown / "link").symlink_to(victim)
     (cli.workdir / "behind").symlink_to(shown / "link")
     give(cli, shown, project, victim, shown / "link", cli.workdir / "behind")
-    for path in (shown / "link", cli.workdir / "behind"):
+    for option, path in product(("--policy", "--audit"), (shown / "link", cli.workdir / "behind")):
         said = refusal(cli, "--workdir", str(project), "--bind", str(shown), option, str(path))
         assert f"is a link in {shown}, or behind one" in said
     assert victim.read_text() == "mode: allow-all\n"

@@ -23,11 +23,11 @@ def status_of(cli: Cli, *words: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def test_the_exit_code_and_the_streams_are_the_commands_own(cli):
-    assert status_of(cli, "--", "sh", "-c", "echo out; echo err >&2; exit 7") == (7, "out\n", "err\n")
-    assert status_of(cli, "--", "sh", "-c", "kill -TERM $$")[0] == 128 + signal.SIGTERM
-    assert status_of(cli, "--", "no-such-command")[0] == 127
-    assert status_of(cli, "--", "/etc/hosts")[0] == 126
+def test_the_exit_code_and_the_streams_are_the_commands_own(own_cli):
+    assert status_of(own_cli, "--", "sh", "-c", "echo out; echo err >&2; exit 7") == (7, "out\n", "err\n")
+    assert status_of(own_cli, "--", "sh", "-c", "kill -TERM $$")[0] == 128 + signal.SIGTERM
+    assert status_of(own_cli, "--", "no-such-command")[0] == 127
+    assert status_of(own_cli, "--", "/etc/hosts")[0] == 126
 
 
 def test_an_allowed_name_is_reached_and_nothing_else(cli, universe):
@@ -59,8 +59,8 @@ def test_whose_hard_limit_on_core_dumps_is_0_has_none_to_files(cli):
         assert done.stdout.split()[4:6] in (["0", "0"], ["1", "1"])
 
 
-def test_without_an_option_nothing_is_reached(cli, universe):
-    done = cli.run("--", "curl", "-sS", "--max-time", "5", "http://plain.test/")
+def test_without_an_option_nothing_is_reached(own_cli, universe):
+    done = own_cli.run("--", "curl", "-sS", "--max-time", "5", "http://plain.test/")
     assert done.returncode == 6
     assert not universe.wire.contacts()
 
@@ -72,9 +72,12 @@ def test_the_working_directory_is_writable_and_the_owner_stays(cli):
 
 
 def test_nothing_of_the_hosts_secrets_is_there(cli):
+    """And the agent is nobody special to the host: whatever it is inside, files that only root may read stay unread."""
     secrets = ("/etc/shadow", "/root", "/home/somebody/.ssh", "/var/lib", "/sys", "/boot")
     script = "; ".join(f"(ls {path}/* || cat {path}) && echo {path}" for path in secrets)
-    assert not cli.run("--", "sh", "-c", script).stdout
+    user, *found = cli.run("--", "sh", "-c", f"id -u; {script}").stdout.splitlines()
+    assert user != "0"
+    assert found == []
     assert cli.run("--", "sh", "-c", script.replace("/etc/shadow", "/etc/passwd")).stdout.endswith("/etc/passwd\n")
 
 
@@ -91,8 +94,8 @@ def test_no_capability_no_new_privileges_a_filter(cli):
     assert (lines["NoNewPrivs"], lines["Seccomp"]) == ("1", "2")
 
 
-def test_signals_are_as_in_any_program(cli):
-    masks = cli.run("--", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status").stdout.split()[1::2]
+def test_signals_are_as_in_any_program(own_cli):
+    masks = own_cli.run("--", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status").stdout.split()[1::2]
     assert [int(mask, 16) & ~SIGNALS_OF_LIBC for mask in masks] == [0, 0]
 
 
@@ -105,14 +108,8 @@ def test_a_caller_may_ignore_the_end_of_its_children(own_cli):
     assert running.returncode == 7
 
 
-def test_the_agent_is_nobody_special_to_the_host(cli):
-    """Whatever it is inside, files that only root may read stay unread."""
-    assert cli.run("--", "id", "-u").stdout.strip() != "0"
-    assert cli.run("--", "cat", "/etc/shadow").returncode != 0
-
-
-def test_the_environment_is_clean_but_for_what_is_passed(cli):
-    done = cli.run("--env", "KEPT", "--env", "SET=a=b", "--", "env", SECRET="s3cret", KEPT="kept")
+def test_the_environment_is_clean_but_for_what_is_passed(own_cli):
+    done = own_cli.run("--env", "KEPT", "--env", "SET=a=b", "--", "env", SECRET="s3cret", KEPT="kept")
     lines = set(done.stdout.splitlines())
     assert {"KEPT=kept", "SET=a=b", "BELLJAR=1"} <= lines
     assert "s3cret" not in done.stdout
@@ -131,37 +128,37 @@ def test_processes_of_the_host_are_not_seen(cli):
     assert cli.run("--", "sh", "-c", "ls -d /proc/[0-9]* | wc -l").stdout.strip() in ("2", "3", "4")
 
 
-def test_the_agent_can_read_what_it_may_reach(cli):
-    told = json.loads(cli.run("--allow", "plain.test", "--", "cat", "/run/belljar/policy.json").stdout)
+def test_the_agent_can_read_what_it_may_reach(own_cli):
+    told = json.loads(own_cli.run("--allow", "plain.test", "--", "cat", "/run/belljar/policy.json").stdout)
     assert told["policy"]["egress"]["allowed_domains"] == ["plain.test"]
     assert "plain.test" in told["summary"]
 
 
-def test_places_that_the_host_runs_code_from_are_read_only(cli):
+def test_places_that_the_host_runs_code_from_are_read_only(own_cli):
     for place in (".git/hooks/pre-commit", ".git/config", ".git/HEAD", ".envrc", ".vscode/tasks.json"):
-        path = cli.workdir / place
+        path = own_cli.workdir / place
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("before")
         for one in (path, *path.parents):
-            if one.is_relative_to(cli.workdir):
-                os.chown(one, cli.workdir.stat().st_uid, cli.workdir.stat().st_gid)
+            if one.is_relative_to(own_cli.workdir):
+                os.chown(one, own_cli.workdir.stat().st_uid, own_cli.workdir.stat().st_gid)
     attack = (
         "for f in .git/hooks/pre-commit .git/hooks/new .git/config .envrc .vscode/tasks.json; do echo x > $f; done;"
         "rm -rf .envrc .vscode; mv .git .moved; mv .vscode .moved2; mv .git/hooks .git/moved; echo control > .git/HEAD"
     )
-    cli.run("--", "sh", "-c", attack)
-    assert (cli.workdir / ".git/HEAD").read_text() == "control\n"
+    own_cli.run("--", "sh", "-c", attack)
+    assert (own_cli.workdir / ".git/HEAD").read_text() == "control\n"
     for place in (".git/hooks/pre-commit", ".git/config", ".envrc", ".vscode/tasks.json"):
-        assert (cli.workdir / place).read_text() == "before"
-    assert not (cli.workdir / ".git/hooks/new").exists()
-    cli.run("--allow-write", ".envrc", "--", "sh", "-c", "echo allowed > .envrc")
-    assert (cli.workdir / ".envrc").read_text() == "allowed\n"
+        assert (own_cli.workdir / place).read_text() == "before"
+    assert not (own_cli.workdir / ".git/hooks/new").exists()
+    own_cli.run("--allow-write", ".envrc", "--", "sh", "-c", "echo allowed > .envrc")
+    assert (own_cli.workdir / ".envrc").read_text() == "allowed\n"
 
 
-def test_host_ports_and_only_those(cli, universe):
+def test_host_ports_and_only_those(own_cli, universe):
     fetch = "curl -sS -o /dev/null -w '%{http_code}\\n' --max-time 10"
     script = f"{fetch} http://host.belljar.internal/; {fetch} http://host.belljar.internal:22/"
-    assert cli.run("--host-port", "80", "--", "sh", "-c", script).stdout.split()[0] == "200"
+    assert own_cli.run("--host-port", "80", "--", "sh", "-c", script).stdout.split()[0] == "200"
     assert {seen.port for seen in universe.gateway.seen} == {80}
 
 
@@ -276,28 +273,27 @@ def test_bad_options_name_the_culprit_and_start_nothing(own_cli, words, culprit)
         (("--audit", "/nonexistent/log", "--", "true"), "--audit: /nonexistent/log cannot be written to"),
         (("--policy", "missing.yaml", "--", "true"), "missing.yaml"),
         (("--ro-bind", "/nonexistent", "--", "true"), "/nonexistent"),
-        (("--workdir", "/", "--", "true"), "/"),
         (("--workdir", "/usr", "--", "true"), "/usr"),
     ],
 )
-def test_bad_paths_name_the_culprit_and_start_nothing(cli, words, culprit):
-    assert_refused(cli, words, culprit)
+def test_bad_paths_name_the_culprit_and_start_nothing(own_cli, words, culprit):
+    assert_refused(own_cli, words, culprit)
 
 
-def test_learning(cli):
-    done = cli.run("--learn", "--", "curl", "-sS", "-o", "/dev/null", "http://plain.test/")
+def test_learning(own_cli):
+    done = own_cli.run("--learn", "--", "curl", "-sS", "-o", "/dev/null", "http://plain.test/")
     assert done.returncode == 0
     assert "plain.test" in done.stderr
     assert "mode: block-all" in done.stderr
-    told = json.loads(cli.run("--learn", "--json", "--", "true").stderr)
+    told = json.loads(own_cli.run("--learn", "--json", "--", "true").stderr)
     assert told["learned"] == "# what this run reached\nmode: block-all\n"
 
 
-def test_a_named_service(cli, universe):
+def test_a_named_service(own_cli, universe):
     fetch = "curl -sS -o /dev/null -w '%{http_code}\\n' --max-time 10"
     script = f"{fetch} http://web.belljar.internal/; {fetch} http://db.belljar.internal/"
-    (cli.workdir / "p.yaml").write_text("mode: block-all\nservices: {web: {port: 80}, db: {port: 5432}}\n")
-    done = cli.run("--policy", "p.yaml", "--json", "--", "sh", "-c", script)
+    (own_cli.workdir / "p.yaml").write_text("mode: block-all\nservices: {web: {port: 80}, db: {port: 5432}}\n")
+    done = own_cli.run("--policy", "p.yaml", "--json", "--", "sh", "-c", script)
     assert done.stdout.split() == ["200", "403"]
     assert [seen.what for seen in universe.gateway.witness.of_kind("request")] == ["GET web.belljar.internal /"]
     summary = json.loads(done.stderr.splitlines()[-1])
