@@ -1,6 +1,7 @@
 """What it takes to make network namespaces: root, or root of a user namespace of our own."""
 
 import os
+import struct
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -9,6 +10,9 @@ from belljar.linux.namespaces import CLONE_NEWUSER, NetworkNamespace, unshare
 
 EVERY_ENGINE = os.environ.get("BELLJAR_TEST_ENGINES") == "all"
 """Whether tests of containers are to be run on every engine, which takes a while."""
+
+CAP_NET_RAW = struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0)
+"""The extended attribute `cap_net_raw=ep` in version 2 of its format, as of capabilities(7)."""
 
 
 @cache

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-PATIENCE = 30
+PATIENCE = 60
 PROMPT = "ready> "
 SHELL = ("bash", "--norc", "--noprofile", "-i")
 

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
@@ -63,9 +62,6 @@ class Verifier:
 
 
 PATIENCE = 300
-CAP_NET_RAW = struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0)
-"""The extended attribute `cap_net_raw=ep` in version 2 of its format, as of capabilities(7)."""
-
 SETTINGS = ["docker_engine-root", "docker_engine-user", "rootless_engine-user"]
 
 
@@ -116,7 +112,7 @@ def test_a_program_with_capabilities_is_no_failure(caches, program):
         layer = directory / "usr"
         (layer / "bin").mkdir(parents=True)
         copy = shutil.copy(program, layer / "bin")
-        os.setxattr(copy, "security.capability", CAP_NET_RAW)
+        os.setxattr(copy, "security.capability", privileges.CAP_NET_RAW)
         return f"mount -t overlay -o lowerdir={layer}:/usr overlay /usr\n"
 
     with start_docker(prepare=replace_it) as engine:

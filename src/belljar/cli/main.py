@@ -6,6 +6,8 @@ import signal
 import sys
 import threading
 import warnings
+from contextlib import suppress
+from pathlib import Path
 from typing import TextIO
 
 import click
@@ -57,6 +59,7 @@ def main() -> None:
     """Run the command line; whatever goes wrong, the user sees a message and no traceback."""
     _open_missing_streams()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if a caller's "ignore" were inherited, waitpid(2) would fail
+    _own_files_in_proc()
     if not _is_debugged():
         _keep_python_quiet()
     try:
@@ -130,6 +133,15 @@ def _discard(stream: TextIO) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
+
+
+def _own_files_in_proc() -> None:
+    """Own our files in /proc also if Python's file has capabilities: the kernel has given them to root then."""
+    with suppress(OSError):  # there is no /proc, which `doctor` reports
+        if Path("/proc/self/ns").stat().st_uid != os.geteuid():
+            from belljar.linux.processes import make_dumpable  # noqa: PLC0415 - hardly ever needed
+
+            make_dumpable()
 
 
 def _open_missing_streams() -> None:

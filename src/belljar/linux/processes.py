@@ -26,6 +26,11 @@ def keep_memory_private() -> None:
     prctl(_PR_SET_DUMPABLE, 0)
 
 
+def make_dumpable() -> None:
+    """Take back what execve(2) does for a program with file capabilities: its files in /proc are root's."""
+    prctl(_PR_SET_DUMPABLE, 1)
+
+
 def allow_most_descriptors() -> None:
     """Raise our own limit on descriptors as far as we may; what we start from then on has it, too."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)

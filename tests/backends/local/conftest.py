@@ -76,3 +76,9 @@ def cli(request, universe):
 def own_cli(universe):
     """The command line of whoever runs the tests, for what is the same for everybody."""
     yield from make_cli("root", universe)
+
+
+@pytest.fixture
+def users_cli(universe):
+    """The command line of an ordinary user."""
+    yield from make_cli("user", universe)

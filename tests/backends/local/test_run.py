@@ -4,9 +4,11 @@ import json
 import os
 import pty
 import resource
+import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 from functools import partial
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 
 from belljar.testing.conformance import SIGNALS_OF_LIBC
 from tests.backends.local.conftest import Cli
+from tests.privileges import CAP_NET_RAW
 from tests.universe import Contact, addresses
 
 
@@ -106,6 +109,19 @@ def test_a_caller_may_ignore_the_end_of_its_children(own_cli):
     running = own_cli.start("--", "sh", "-c", "exit 7", stderr=subprocess.PIPE, preexec_fn=ignore)
     assert running.communicate(timeout=60)[1] == ""
     assert running.returncode == 7
+
+
+def test_python_may_have_capabilities(users_cli):
+    """With them, the kernel gives a process's files in /proc to root."""
+    python = shutil.copy(os.path.realpath(sys.executable), users_cli.workdir)
+    os.setxattr(python, "security.capability", CAP_NET_RAW)
+    words = [python if word == sys.executable else word for word in users_cli.command("run", "--", "echo", "started")]
+    packages = f"{Path(__file__).parents[3] / 'src'}:{sysconfig.get_path('purelib')}"
+    environment = users_cli.environment(PYTHONHOME=sys.base_prefix, PYTHONPATH=packages)
+    done = subprocess.run(
+        words, cwd=users_cli.workdir, env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("started\n", "", 0)
 
 
 def test_the_environment_is_clean_but_for_what_is_passed(own_cli):
