@@ -8,7 +8,7 @@ import time
 from belljar.backends.attending import EXIT_TIMEOUT, Attendant
 from belljar.gateway.io.loop import Loop
 
-HANGS = 20.0
+HANGS = 60.0
 
 
 class Sleeper:

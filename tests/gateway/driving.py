@@ -8,7 +8,7 @@ from typing import Any
 
 from belljar.gateway.io.loop import Loop, Task
 
-HANGS = 10.0
+HANGS = 60.0
 """Real seconds after which a test that waits for something to happen has failed."""
 
 
