@@ -7,8 +7,9 @@ import pytest
 
 from belljar import AsyncClient, Client
 from tests.control.conftest import server, start  # noqa: F401 - fixtures
+from tests.layers import cover, make_layer
 
-_TRUSTING = 'mount --bind "$0" /etc/ssl/certs/ca-certificates.crt; exec "$@"'
+_TRUSTING = f'{cover("/etc/ssl/certs", "$0")}exec "$@"'
 
 
 @pytest.fixture
@@ -46,8 +47,8 @@ def machine(whole_universe):
 
     directory = Path(tempfile.mkdtemp(prefix="belljar-client-", dir="/var/tmp"))
     machine = Machine(whole_universe, directory / "state")
-    authority = str(whole_universe.certificates.path)
-    machine.through = ("unshare", "--mount", "sh", "-euc", _TRUSTING, authority)
+    trusted = make_layer(directory / "trusted", {"ca-certificates.crt": whole_universe.certificates.path.read_text()})
+    machine.through = ("unshare", "--mount", "sh", "-euc", _TRUSTING, str(trusted))
     try:
         machine.start()
         yield machine

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from belljar.linux.programs import run
+from tests.layers import cover, make_layer
 from tests.universe.addresses import MACHINE
 from tests.universe.clients import PATIENCE, dial
 from tests.universe.places import Place
@@ -31,8 +32,8 @@ table ip machine {
 }
 """
 
-_AS_USER = """
-mount --bind "$0" /etc/passwd
+_AS_USER = f"""
+{cover("/etc", "$0")}
 exec unshare --user --map-user=1000 --map-group=1000 "$@"
 """
 
@@ -44,8 +45,7 @@ class Machine:
         self._internet = internet
         self.home = home
         """Where its user keeps files."""
-        self._passwd = home / "passwd"
-        self._passwd.write_text(_PASSWD.format(user=USER, home=home))
+        self._layer = make_layer(home / "etc", {"passwd": _PASSWD.format(user=USER, home=home)})
         self._environment = {"PATH": PATH, "HOME": str(home)}
         self._ports = iter(range(20000, 21000))
         internet.call(run, "nft", "-f", "-", text=_TABLE)
@@ -96,7 +96,7 @@ class Machine:
 
     def _as_user(self, command: tuple[str, ...]) -> list[str]:
         namespaces = ["unshare", "--mount", "--pid", "--ipc", "--fork", "--kill-child"]
-        return [*namespaces, "sh", "-euc", _AS_USER, str(self._passwd), *command]
+        return [*namespaces, "sh", "-euc", _AS_USER, str(self._layer), *command]
 
     def _wait_for(self, server: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
         given_up = time.monotonic() + PATIENCE

@@ -13,6 +13,7 @@ from dns.rdtypes.IN.AAAA import AAAA
 
 from belljar.sandbox.arming import arm
 from belljar.testing.internet.ground import check_that_it_leads_nowhere
+from tests.layers import cover, make_layer
 from tests.universe.clients import PATIENCE, ask
 from tests.universe.places import Place
 
@@ -22,13 +23,9 @@ _FILES = {
     "hosts": "127.0.0.1 localhost\n::1 localhost\n",
 }
 
-_WITH_FILES = """
+_WITH_FILES = f"""
 mount -t tmpfs none /run
-for file in resolv.conf nsswitch.conf hosts; do
-    target=$(realpath -m "/etc/$file")
-    case $target in /run/*) mkdir -p "${target%/*}" && : > "$target" ;; esac
-    mount --bind "$0/$file" "$target"
-done
+{cover("/etc", "$0")}
 exec "$@"
 """
 """Programs must look names up in the sandbox. Daemons of the host that would do it for them are called through /run."""
@@ -42,8 +39,7 @@ class Sandbox(Place):
         check_that_it_leads_nowhere(self.namespace, known={"lo"})
         self.listeners = arm(self.namespace)
         self._directory = directory
-        for name, text in _FILES.items():
-            (directory / name).write_text(text)
+        self._layer = make_layer(directory / "etc", _FILES)
 
     def close(self) -> None:
         """Close its doors, and let it go."""
@@ -86,7 +82,7 @@ class Sandbox(Place):
 
     def run(self, command: Sequence[str], **variables: str) -> "subprocess.CompletedProcess[str]":
         """Run a program inside. It sees the host's files, but the sandbox's resolver."""
-        argv = ["unshare", "--mount", "sh", "-euc", _WITH_FILES, str(self._directory), *command]
+        argv = ["unshare", "--mount", "sh", "-euc", _WITH_FILES, str(self._layer), *command]
         environment = {
             "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
             "HOME": str(self._directory),

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.backends.local.conftest import PATIENCE
+from tests.layers import cover, make_layer
 from tests.universe import addresses
 
 BROKER = ("--broker", "models=http://127.0.0.1:9")
@@ -46,13 +47,9 @@ def test_a_command_is_told_where_a_broker_is_and_no_key(cli):
 @pytest.mark.parametrize("has_settings", [False, True])
 def test_it_is_told_where_something_is_mounted_below_the_same_directory(cli, tmp_path, has_settings):
     """What is shown there is put together one by one then, and the machine's own settings stand back."""
-    etc = tmp_path / "etc"
-    shutil.copytree("/etc", etc, symlinks=True)
-    (etc / "mounted").mkdir()
-    if has_settings:
-        (etc / "codex").mkdir()
-        (etc / "codex" / "config.toml").write_text("the machine's own")
-    mounting = f'mount --bind {etc} /etc; mount -t tmpfs none /etc/mounted; exec "$@"'
+    layer = make_layer(tmp_path / "etc", {"codex/config.toml": "the machine's own"} if has_settings else {})
+    (layer / "mounted").mkdir(parents=True)
+    mounting = f'{cover("/etc", str(layer))}mount -t tmpfs none /etc/mounted; exec "$@"'
     command = cli.command("run", *BROKER, "--", "python3", "-c", TOLD)
     done = cli.universe.gateway.call(
         subprocess.run,
