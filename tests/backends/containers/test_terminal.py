@@ -74,6 +74,18 @@ def test_where_nobody_would_continue_it_a_command_goes_on(docker_as_root):
         assert user.process.wait(PATIENCE) == 0
 
 
+def test_a_command_that_was_not_continued_is_continued_again(docker_as_root):
+    """Its parent is stopped once more each time that it is continued, for as long as the loop lasts."""
+    loop = (
+        'until read -r name </proc/$PPID/comm && test "$name" != belljar; do :; done; '
+        "i=0; while test $i -lt 1000000; do kill -STOP $PPID; i=$((i + 1)); done"
+    )
+    words = docker_as_root.words("--quiet", "--", "sh", "-c", f"({loop}) & kill -STOP $$; echo it goes on")
+    with window(docker_as_root, *words) as user:
+        user.expect("it goes on\r\n")
+        assert user.process.wait(PATIENCE) == 0
+
+
 def test_who_types_ctrl_c_three_times_ends_what_ignores_it_and_reads_no_keys(docker_as_user):
     with window(docker_as_user) as user:
         keys = "stty raw -echo; echo it is' 'up; head -c 3 | od -An -tx1; stty sane; trap '' INT; echo it goes' 'on"

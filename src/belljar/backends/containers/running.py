@@ -174,9 +174,9 @@ class _Launched:
         return self._started.stopped_by()
 
     def halt(self) -> None:
+        self._is_halted = True  # an engine that reports an error may have done it all the same
         with suppress(BelljarError):  # not every engine can, as not every user may have control groups
             self._backend.pause(_SANDBOX)
-            self._is_halted = True
 
     def resume(self, *, foreground: bool) -> None:
         if self._is_halted:
@@ -186,6 +186,7 @@ class _Launched:
         if (terminal := self._started.terminal) is not None and terminal.is_monitored:
             with suppress(BelljarError):
                 self._backend.continue_command(_SANDBOX, self._started, foreground=foreground)
+            self._started.note_continued()
 
     def _is_left_keys(self) -> bool:
         """Ask inside, where an agent may keep us from hearing anything. Then the keys count."""

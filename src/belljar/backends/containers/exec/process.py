@@ -9,9 +9,11 @@ then on its output is the engine's to throw away. Docker notices no other end in
 some of the output, now and then, of a command that ends with more of its input unread than a pipe holds.
 """
 
+import math
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import Final
@@ -38,6 +40,9 @@ _SECONDS_FOR_THE_REST: Final = 5.0
 _SECONDS_FOR_A_READER: Final = 1.0
 _SECONDS_TO_DIE: Final = 5.0
 """For a command that was killed from inside, until everything else is killed with it."""
+
+_CONTINUE_TIMEOUT: Final = 10.0
+"""Until a command that is still stopped has to be continued once more: what the engine was asked has failed."""
 
 _UNUSUAL_KEYS: Final = "ctrl-^,ctrl-],ctrl-^,ctrl-]"
 """What makes an engine let go of a terminal. None are not to be had, and the usual ones begin with a ctrl-p."""
@@ -98,6 +103,8 @@ class ContainerProcess:
         self._size: Size | None = None
         self._known_stop = ""
         """What the last stop was called: engines take their time to have somebody continued."""
+        self._continued = math.inf
+        """When the engine was asked to continue the command after that stop."""
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._outcome: int | LostError = LostError("the end of the command was not noticed")
@@ -174,10 +181,15 @@ class ContainerProcess:
             if self.terminal is None or self._main is None or self._over.is_set():
                 return None
             seen = glimpse(self._main.pid)
-        if seen is None or not seen.is_stopped or seen.name == self._known_stop:
+        is_late = time.monotonic() - self._continued > _CONTINUE_TIMEOUT
+        if seen is None or not seen.is_stopped or (seen.name == self._known_stop and not is_late):
             return None
-        self._known_stop = seen.name
+        self._known_stop, self._continued = seen.name, math.inf
         return stopped_by(seen.name)
+
+    def note_continued(self) -> None:
+        """Note that the engine was asked to continue the command: if that fails, the same stop is reported again."""
+        self._continued = time.monotonic()
 
     def number_inside(self) -> int | None:
         """Return the number of the command's process in the container; None if it has ended. Raises LostError."""
