@@ -32,7 +32,7 @@ TIMED_OUT = 124
 
 KEEPER_TIMEOUT = 60
 KILL_TIMEOUT = 90
-"""After this it gives up on processes that cannot be killed: they wait in the kernel, or are another user's."""
+"""After this it gives up on processes that cannot be killed: blocked in the kernel, or of another user."""
 
 GROUP_NAME = re.compile(rf"{limits.PREFIX}(?P<maker>[0-9]+)-")
 
@@ -109,7 +109,7 @@ def _remove_engine(directory: Path) -> None:
 
 
 def _remove_groups() -> None:
-    """Remove the control groups whose makers do not live any more, unless somebody is in them."""
+    """Remove the control groups whose makers have exited, unless a process is in them."""
     for directory, names, _ in os.walk(keeper.GROUPS):
         for name in names:
             found = GROUP_NAME.match(name)

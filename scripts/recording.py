@@ -1,4 +1,4 @@
-"""A pytest plugin that records a run, so that whoever started it knows what happened even if it is killed.
+"""A pytest plugin that records a run, so that its results are known even if it is killed.
 
 `pytest -p scripts.recording --record DIRECTORY` writes two kinds of files:
 

@@ -1,7 +1,7 @@
 """Runs tests in parallel, then those that failed once more, each alone, so that no single bad moment decides.
 
 A test that fails beside others and passes alone is *flaky*: the run passes, but lists it and keeps its first failure.
-With more than `MAX_FLAKY` failures the run fails whatever the retries show; they then only tell which is which.
+With more than `MAX_FLAKY` flaky tests the run fails all the same.
 Whatever pytest starts has ended before anything else is run (`scripts.contain`), and nothing outlasts the deadline.
 """
 
@@ -25,7 +25,7 @@ WORKERS = min(2 * (os.cpu_count() or 1), 4)
 
 MAX_FLAKY = 8
 MAX_RETRIES = 20
-"""Of a run with so many failures nobody reads more, and each retry takes some seconds."""
+"""Each retry takes some seconds, and a run with more failures than this has one cause in common."""
 
 _QUIET = ("-q", "--no-summary")
 """Show progress alone: failures are printed at the end, from the record."""
@@ -33,7 +33,7 @@ _QUIET = ("-q", "--no-summary")
 _RAN, _FAILED = 0, 1
 """The exit codes of pytest after a whole run. All others mean that tests are missing."""
 
-_ENDED_WITHOUT_WORD = "Alone, it ended pytest with exit code {} and nothing was reported."
+_NO_REPORT = "Alone, it ended pytest with exit code {} and nothing was reported."
 
 
 @dataclass
@@ -142,7 +142,7 @@ class Suite:
         return outcome
 
     def retry(self, outcome: Outcome) -> None:
-        """Run each failed test once more, alone, and tell flaky tests from those that fail again."""
+        """Run each failed test once more, alone, and separate flaky tests from those that fail again."""
         if outcome.problem is not None:
             return
         started, first = time.monotonic(), outcome.failed
@@ -155,7 +155,7 @@ class Suite:
             if code == _RAN and alone.passed:
                 flaky[test] = self._keep(test, first[test])
             else:
-                again[test] = _both(first[test], "\n".join(alone.failed.values()) or _ENDED_WITHOUT_WORD.format(code))
+                again[test] = _both(first[test], "\n".join(alone.failed.values()) or _NO_REPORT.format(code))
         others = [test for test in first if test not in again and test not in flaky]
         outcome.failed = again | dict.fromkeys(others, "It was not retried.")
         outcome.flaky = flaky

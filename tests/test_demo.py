@@ -13,7 +13,7 @@ from tests.backends.local.commands import USER
 
 ROOT = Path(__file__).parents[1]
 DEMO = [sys.executable, "examples/demo.py"]
-PATIENCE = 120
+TIMEOUT = 120
 
 WORK = {
     "plan": "ask the model for a plan",
@@ -86,7 +86,7 @@ def demo(privileged):
 
     def run(*command):
         done = subprocess.run(
-            command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=PATIENCE
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=TIMEOUT
         )
         assert done.stderr == ""
         verdicts = {found[1].strip(): found[2] for line in done.stdout.splitlines() if (found := LINE.fullmatch(line))}

@@ -120,7 +120,7 @@ def test_a_grant_ends_although_the_worker_is_stopped(machine, universe):
     machine.call("POST", f"/sandboxes/{jar}/network/grants", {"allow": "plain.test", "seconds": 4})
     with streaming(machine, jar) as ended:
         stop_all(machine)
-        assert ended.wait(60), "nobody had to be there to end it"
+        assert ended.wait(60), "the worker is not needed to end it"
     until(lambda: machine.call("GET", f"/sandboxes/{jar}/network/grants") == {"grants": []})
     universe.forget()
     assert machine.fetch(jar, "http://plain.test/") == ""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 NAME = "belljar-tests"
 NUMBER = 61000
-_SUBORDINATE = f"{NAME}:1610612736:65536\n"
+_SUBORDINATE = f"{NAME}:1610612736:65536"
 
 # What is mounted here is not seen by the machine, but what the machine mounts is seen here.
 OWN_MOUNTS = """
@@ -22,27 +22,28 @@ def become(groups: Sequence[int] = ()) -> list[str]:
 
 
 def introduce(directory: Path, home: Path) -> str:
-    """Return a script that mounts a layer over /etc in which the user is known and owns subordinate numbers.
+    """Return a script that mounts a layer over /etc in which the user exists and owns subordinate numbers.
 
     A mount over a single file would disappear as soon as the machine replaces that file by rename(2), as installing a
     package or adding a user does. The layer is in memory, since the disk of a container may be an overlay itself.
     """
+    layer = directory / "etc"
     lines = {
-        "passwd": f"{NAME}:x:{NUMBER}:{NUMBER}::{home}:/bin/sh\n",
-        "group": f"{NAME}:x:{NUMBER}:\n",
+        "passwd": f"{NAME}:x:{NUMBER}:{NUMBER}::{home}:/bin/sh",
+        "group": f"{NAME}:x:{NUMBER}:",
         "subuid": _SUBORDINATE,
         "subgid": _SUBORDINATE,
     }
-    layer, files = directory / "etc", directory / "etc-files"
-    files.mkdir()
-    for name, line in lines.items():
-        known = Path("/etc", name)
-        (files / name).write_text((known.read_text() if known.exists() else "") + line)
+    # The user comes first, because the machine may have one of the same number: the first line gives a number its name.
+    files = "".join(
+        f"{{ echo {line}; [ ! -e /etc/{name} ] || cat /etc/{name}; }} >{layer}/upper/{name}\n"
+        for name, line in lines.items()
+    )
     return f"""
 mkdir {layer}
 mount -t tmpfs -o mode=755 engine {layer}
 mkdir {layer}/upper {layer}/work
-cp {files}/* {layer}/upper
+{files}
 mount -t overlay -o lowerdir=/etc,upperdir={layer}/upper,workdir={layer}/work overlay /etc
 """
 

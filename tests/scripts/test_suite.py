@@ -16,17 +16,17 @@ from scripts.contain import TIMED_OUT
 from scripts.suite import Outcome, Suite
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60
+TIMEOUT = 60
 FOREVER = "while True: time.sleep(1000)"
 
 FAILS_ONCE = """
 def test_fails_once(once):
-    print("said before it failed")
+    print("printed before it failed")
     assert once, "this was the first time"
 """
 ALWAYS_FAILS = """
 def test_always_fails():
-    print("said by what always fails")
+    print("printed by what always fails")
     assert 6 * 7 == 41
 """
 PASSES = """
@@ -59,7 +59,7 @@ class Misbehaving:
     def suite(self, *options: str) -> Suite:
         plugins = [f"-pno:{name}" for name in ("cacheprovider", "schemathesis", "anyio", "hypothesispytest")]
         ours = ["-c", os.devnull, f"--rootdir={self.tests}", *plugins, *options]
-        return Suite(self.cache, [str(self.tests)], time.monotonic() + 10 * PATIENCE, root=self.tests, options=ours)
+        return Suite(self.cache, [str(self.tests)], time.monotonic() + 10 * TIMEOUT, root=self.tests, options=ours)
 
     def run(self, *options: str) -> Outcome:
         """Run it as the gate does."""
@@ -84,15 +84,15 @@ def test_one_that_fails_once_is_flaky_and_one_that_always_fails_is_red(misbehavi
     [(test, kept)] = outcome.flaky.items()
     assert test == "test_it.py::test_fails_once"
     assert "this was the first time" in kept.read_text()
-    assert "said before it failed" in kept.read_text()
+    assert "printed before it failed" in kept.read_text()
     assert kept.parent == misbehaving.cache / "flaky"
     assert not outcome.is_green
 
     monkeypatch.setattr(check, "ROOT", misbehaving.cache)
     check.report([], "tests", outcome)
     lines = capsys.readouterr().out.split("retrying alone", 2)[-1].splitlines()
-    assert lines.index("FAILED test_it.py::test_always_fails") < lines.index("said by what always fails")
-    assert lines.index("said by what always fails") < lines.index("Summary")
+    assert lines.index("FAILED test_it.py::test_always_fails") < lines.index("printed by what always fails")
+    assert lines.index("printed by what always fails") < lines.index("Summary")
     assert "1 failed, 1 flaky, 0 skipped" in lines[-2]
     assert lines[-1] == f"  flaky: {test}: its first failure is in {kept.relative_to(misbehaving.cache)}"
 
@@ -203,12 +203,12 @@ def test_a_run_that_is_ended_names_what_was_running(misbehaving):
     suite, outcomes = misbehaving.suite(), list[Outcome]()
     thread = Thread(target=lambda: outcomes.append(suite.run()))
     thread.start()
-    given_up = time.monotonic() + PATIENCE
+    given_up = time.monotonic() + TIMEOUT
     while not any(path.read_text() for path in misbehaving.cache.glob("record/running/*")):
         assert time.monotonic() < given_up
         time.sleep(0.01)
     suite.stop()
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
     [outcome] = outcomes
     suite.retry(outcome)
     assert outcome.problem == "the run was ended by a signal while it ran test_it.py::test_hangs"
@@ -266,7 +266,7 @@ class TestContain:
         other.rmdir()
 
     def test_a_keeper_takes_its_engine_away_itself(self, tmp_path, privileged):
-        """Its owner is killed, and somebody else holds its input open."""
+        """Its owner is killed, and another process holds its input open."""
         directory = tmp_path / "engine"
         directory.mkdir()
         keeper = ROOT / "tests/engines/keeper.py"
@@ -286,9 +286,9 @@ class TestContain:
         assert not directory.exists()
 
 
-def contained(*command: object, limit: float = 10 * PATIENCE) -> "subprocess.CompletedProcess[str]":
+def contained(*command: object, limit: float = 10 * TIMEOUT) -> "subprocess.CompletedProcess[str]":
     words = [sys.executable, "-m", "scripts.contain", str(limit), *map(str, command)]
-    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=TIMEOUT)
 
 
 def processes() -> list[int]:

@@ -87,5 +87,5 @@ class Wire:
         self._filter.run(_FORGET)
 
     def close(self) -> None:
-        """Let go of the memory; the link ends with either place."""
+        """Free the packet filter's memory; the link ends with either place."""
         self._filter.close()

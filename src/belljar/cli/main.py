@@ -136,7 +136,7 @@ def _discard(stream: TextIO) -> None:
 
 
 def _own_files_in_proc() -> None:
-    """Own our files in /proc also if Python's file has capabilities: the kernel has given them to root then."""
+    """Own our files in /proc also if Python's file has capabilities, for which the kernel gives them to root."""
     with suppress(OSError):  # there is no /proc, which `doctor` reports
         if Path("/proc/self/ns").stat().st_uid != os.geteuid():
             from belljar.linux.processes import make_dumpable  # noqa: PLC0415 - hardly ever needed

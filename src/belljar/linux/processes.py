@@ -27,7 +27,7 @@ def keep_memory_private() -> None:
 
 
 def make_dumpable() -> None:
-    """Take back what execve(2) does for a program with file capabilities: its files in /proc are root's."""
+    """Give this process its files in /proc, which execve(2) gives to root if the program has file capabilities."""
     prctl(_PR_SET_DUMPABLE, 1)
 
 

@@ -96,20 +96,20 @@ def test_files_in_memory_are_bounded(cli: Cli) -> None:
 
     Whatever is writable in memory is looked at.
     """
-    told = json.loads(cli.run("--", "python3", "-c", FILES).stdout)
-    found = told["found"]
+    output = json.loads(cli.run("--", "python3", "-c", FILES).stdout)
+    found = output["found"]
     assert {"/tmp", "/var/tmp", "/run", "/dev/shm", "/home/somebody"} == set(found)
     for place, (free, size, outcome) in found.items():
         assert free <= size // 16384 + 1, place
         assert outcome == ("ENOSPC" if free < 30_000 else "fits"), place
-    mounts = [line.split()[1:4] for line in told["mounts"].splitlines()]
+    mounts = [line.split()[1:4] for line in output["mounts"].splitlines()]
     writable = {
         place: words.split(",") for place, kind, words in mounts if kind == "tmpfs" and "rw" in words.split(",")
     }
     sizes = [int(word[5:-1]) << 10 for words in writable.values() for word in words if word.startswith("size=")]
     assert len(sizes) == len(writable)
     assert sum(sizes) < MACHINE / 2
-    assert not told["made in /dev"]
+    assert not output["made in /dev"]
 
 
 def _mounts(table: str) -> dict[str, str]:

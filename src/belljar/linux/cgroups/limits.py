@@ -8,8 +8,8 @@ processes in it cannot. An ordinary user can do that where the system has delega
 
 A group outlives its processes, and whoever made it may be killed. So a watchman, a process that does nothing else,
 waits for the end of its maker and of the group's processes, and takes the group away. A maker that is not killed
-releases the group as soon as its processes have ended, and exits after the watchman: nothing of a run outlives it. To
-remove a group takes the kernel about a millisecond, in which the maker closes what else it has open.
+releases the group as soon as its processes have ended, and exits after the watchman, so that no process of a run
+outlives it. Removing a group takes the kernel about a millisecond, in which the maker closes what else it has open.
 """
 
 import os
@@ -57,7 +57,7 @@ class Group:
         self._directories: dict[str, Path] = {}
         self._watchman = 0
         self._alive = -1
-        """The end of a pipe that the watchman waits to see closed."""
+        """Our end of a pipe; the watchman removes the group when it is closed."""
 
         try:
             for controller in (name for name, is_wanted in wanted.items() if is_wanted):

@@ -42,7 +42,7 @@ _SECONDS_TO_DIE: Final = 5.0
 """For a command that was killed from inside, until everything else is killed with it."""
 
 _CONTINUE_TIMEOUT: Final = 10.0
-"""Until a command that is still stopped has to be continued once more: what the engine was asked has failed."""
+"""Seconds after which a command that is still stopped is continued again: the engine has failed to do it."""
 
 _UNUSUAL_KEYS: Final = "ctrl-^,ctrl-],ctrl-^,ctrl-]"
 """What makes an engine let go of a terminal. None are not to be had, and the usual ones begin with a ctrl-p."""
@@ -102,9 +102,9 @@ class ContainerProcess:
         self._kill_all, self._ran_out = kill_all, ran_out
         self._size: Size | None = None
         self._known_stop = ""
-        """What the last stop was called: engines take their time to have somebody continued."""
+        """The name of the last stop that was reported. Engines take a while to continue a command."""
         self._continued = math.inf
-        """When the engine was asked to continue the command after that stop."""
+        """When the engine was last asked to continue the command after that stop."""
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._outcome: int | LostError = LostError("the end of the command was not noticed")
@@ -188,7 +188,7 @@ class ContainerProcess:
         return stopped_by(seen.name)
 
     def note_continued(self) -> None:
-        """Note that the engine was asked to continue the command: if that fails, the same stop is reported again."""
+        """Record that the engine was asked to continue the command; if that has no effect, report the stop again."""
         self._continued = time.monotonic()
 
     def number_inside(self) -> int | None:
