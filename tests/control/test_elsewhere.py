@@ -1,6 +1,5 @@
 """Sandboxes whose gateways are elsewhere are made, changed, watched, adopted and ended as all others are."""
 
-import select
 import socket
 
 import pytest
@@ -9,7 +8,7 @@ from belljar.backends.interface import MachineError
 from belljar.testing.elsewhere import ElsewhereBackend, GatewayBeside
 from belljar.testing.memory import MemoryWorld
 from tests.control.agents import Agent
-from tests.control.servers import Server, problem, until
+from tests.control.servers import PATIENCE, Server, problem, until
 
 HOST = "host.belljar.internal"
 
@@ -36,15 +35,19 @@ def start_elsewhere(tmp_path):
 def service():
     """A service of the host, which is its own witness."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(PATIENCE)
         yield listener
 
 
-def was_reached(service: socket.socket) -> bool:
-    """Tell whether somebody waits to be answered, and let them go."""
-    is_reached = bool(select.select([service], [], [], 0)[0])
-    if is_reached:
-        service.accept()[0].close()
-    return is_reached
+def assert_reached(service: socket.socket) -> None:
+    """Wait for a connection to the service, which may arrive after its client has connected, and close it."""
+    service.accept()[0].close()
+
+
+def assert_not_reached(service: socket.socket) -> None:
+    """Make sure that our own connection to the service is the next one."""
+    with socket.create_connection(service.getsockname()) as ours, service.accept()[0] as next_one:
+        assert next_one.getpeername() == ours.getsockname()
 
 
 def set_policy(server: Server, jar: str, **policy: object):
@@ -62,7 +65,7 @@ def test_a_life_from_its_policies_to_its_end(start_elsewhere, service):
     jar = server.sandbox()
     agent = Agent(server.world, jar)
     assert b"403" in agent.connect(HOST, port)
-    assert not was_reached(service)
+    assert_not_reached(service)
     until(lambda: HOST in denied(server, jar))
 
     assert set_policy(server, jar, host_ports=[port])["in_force"]
@@ -88,14 +91,14 @@ def test_it_has_no_doors_without_a_server_and_the_same_policy_with_the_next(star
     jar = server.sandbox(network={"mode": "block-all", "host_ports": [port]})
     before = Agent(server.world, jar)
     assert b"200" in before.connect(HOST, port)
-    assert was_reached(service)
+    assert_reached(service)
     server.stop()
     with pytest.raises(ConnectionRefusedError):
         before.connect(HOST, port)
     server = start_elsewhere()
     agent = Agent(server.world, jar)
     assert b"200" in agent.connect(HOST, port)
-    assert was_reached(service)
+    assert_reached(service)
     assert b"403" in agent.connect("denied.test", 443)
     until(lambda: "denied.test" in denied(server, jar))
 
@@ -111,12 +114,12 @@ def test_a_server_that_ends_closes_the_doors_itself_whatever_its_backend_does(st
     jar = server.sandbox(network={"mode": "block-all", "host_ports": [port]})
     agent = Agent(server.world, jar)
     assert b"200" in agent.connect(HOST, port)
-    assert was_reached(service)
+    assert_reached(service)
     server.stop()
     try:
         with pytest.raises(ConnectionRefusedError):
             agent.connect(HOST, port)
-        assert not was_reached(service)
+        assert_not_reached(service)
     finally:
         for backend in left:
             close(backend)

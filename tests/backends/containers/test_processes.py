@@ -15,8 +15,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -309,6 +310,26 @@ def test_a_signal_ends_a_command(container, number):
         sleep.process.signal(number)
         assert sleep.process.wait(PATIENCE) == 128 + number
         sleep.process.signal(number)
+
+
+@dataclass(frozen=True)
+class SlowToStart(Engine):
+    """An engine that reports three times that it has not started a command yet, as Docker does on a busy machine."""
+
+    delays: Iterator[int] = field(default_factory=lambda: iter(range(3)))
+
+    def get(self, path: str, /, **query: Any) -> Any:
+        found = super().get(path, **query)
+        is_early = path.startswith("/exec/") and next(self.delays, None) is not None
+        return {**found, "Running": False, "Pid": 0, "ExitCode": None} if is_early else found
+
+
+def test_a_command_that_has_not_started_yet_is_signalled_once_it_has(container):
+    slow = SlowToStart(container.engine.kind, container.engine.address)
+    with piped(container._replace(engine=slow), "sleep", "1000") as sleep:
+        sleep.process.signal(signal.SIGTERM)
+        assert sleep.process.wait(PATIENCE) == 128 + signal.SIGTERM
+    assert list(slow.delays) == []
 
 
 def test_a_signal_reaches_what_the_command_started(container):

@@ -18,6 +18,8 @@ from belljar.sandbox.terminal.callers import Size
 KILLED: Final = 128 + 9
 
 _SECONDS_TO_BEGIN: Final = 10.0
+_START_TIMEOUT: Final = 60.0
+"""Seconds after which a command without a process and without an exit code is taken for one that has ended."""
 
 _LOOKS: Final = 20
 """How often we look for a container to go away when the engine has forgotten a command of it."""
@@ -47,17 +49,24 @@ class Execution:
     id: str
 
     def process(self) -> MainProcess | None:
-        """Return the command's process once it is there; None if it is on another machine."""
-        pauses = _pauses()
+        """Return the command's process once it has started; None if it is on another machine.
+
+        Docker answers the request to start a command before it starts it: until then, the command neither runs nor has
+        an exit code. Podman answers no question about a command while it starts it.
+        """
+        pauses, given_up = _pauses(), time.monotonic() + _START_TIMEOUT
         try:
-            while (known := self._inspect())["Running"]:
-                if known["Pid"]:
-                    held = _hold(known["Pid"])
-                    return held if held or self._inspect()["Running"] else _ended()
+            while True:
+                known = self._inspect()
+                if known["Running"]:
+                    if known["Pid"]:
+                        held = _hold(known["Pid"])
+                        return held if held or self._inspect()["Running"] else _ended()
+                elif known["ExitCode"] is not None or time.monotonic() > given_up:
+                    return _ended()
                 time.sleep(next(pauses))
         except (EngineError, EngineLostError):
             return None  # the stream will end, and then we shall know more
-        return _ended()
 
     def resize(self, size: Size) -> bool:
         """Tell how large the terminal is; return whether the command's has that size now."""
@@ -93,14 +102,16 @@ class Execution:
         raise LostError(f"{self.engine.kind} has forgotten a command, and nobody knows how that ended")
 
     def _look(self) -> dict[str, Any] | None:
-        """Return what the engine knows; None if nothing, though the container is there."""
+        """Return what the engine knows of a started command; None if nothing, though the container is there."""
         try:
             known = self._inspect()
-            if not known["Running"] and known["ExitCode"] is not None:
-                return known
         except EngineError:
-            known = None
-        return known if self._is_container_there() else {"Running": False, "ExitCode": KILLED}
+            known = {"Running": False, "ExitCode": None}
+        if not known["Running"] and known["ExitCode"] is not None:
+            return known
+        if not self._is_container_there():
+            return {"Running": False, "ExitCode": KILLED}
+        return known if known["Running"] else None
 
     def _is_container_there(self) -> bool:
         try:
