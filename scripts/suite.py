@@ -5,7 +5,6 @@ With more than `MAX_FLAKY` flaky tests the run fails all the same.
 Whatever pytest starts has ended before anything else is run (`scripts.contain`), and nothing outlasts the deadline.
 """
 
-import contextlib
 import json
 import os
 import re
@@ -16,8 +15,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
-from scripts.contain import TIMED_OUT
+from scripts.contain import STOPPED, TIMED_OUT
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKERS = min(2 * (os.cpu_count() or 1), 4)
@@ -27,13 +27,12 @@ MAX_FLAKY = 8
 MAX_RETRIES = 20
 """Each retry takes some seconds, and a run with more failures than this has one cause in common."""
 
-_QUIET = ("-q", "--no-summary")
-"""Show progress alone: failures are printed at the end, from the record."""
+_OPTIONS = ("-q", "--no-summary", "-o", "faulthandler_timeout=0")
+"""Print progress alone, since failures are printed at the end, from the record; and leave the time limit to
+`scripts.recording`: faulthandler has a single timer, and pytest's own use of it would replace ours."""
 
-_RAN, _FAILED = 0, 1
-"""The exit codes of pytest after a whole run. All others mean that tests are missing."""
-
-_NO_REPORT = "Alone, it ended pytest with exit code {} and nothing was reported."
+_RAN, _FAILED, _INTERRUPTED = 0, 1, 2
+"""Exit codes of pytest: after a whole run, and after one that was interrupted, by Ctrl-C for example."""
 
 
 @dataclass
@@ -116,30 +115,20 @@ class Suite:
         """Select tests below `root`, which is pytest's root directory; keep records and first failures in `cache`."""
         self._cache, self._selection, self._deadline = cache, selection, deadline
         self._root, self._options = root, options
-        self._process: subprocess.Popen[bytes] | None = None
+        self._lifeline: IO[bytes] | None = None
         self._is_stopped = False
 
     def stop(self) -> None:
         """End what runs, and run nothing more. For a signal handler."""
         self._is_stopped = True
-        if self._process is not None:
-            with contextlib.suppress(PermissionError):  # sudo passes on what it gets itself
-                self._process.terminate()
+        if self._lifeline is not None:
+            self._lifeline.close()
 
     def run(self) -> Outcome:
-        """Run all in parallel, and look no further."""
+        """Run all tests in parallel, without retries."""
         started = time.monotonic()
         code, record = self._run_pytest("record", "-n", str(WORKERS), "--dist", "worksteal", *self._selection)
-        outcome = Outcome(record, time.monotonic() - started, record.failed)
-        if code == TIMED_OUT:
-            outcome.problem = f"the run exceeded its time limit while it ran {', '.join(record.running) or 'no test'}"
-        elif code > 128:
-            outcome.problem = f"the run was ended by a signal while it ran {', '.join(record.running) or 'no test'}"
-        elif record.uncollected:
-            outcome.problem = f"tests could not be collected from {', '.join(record.uncollected)}"
-        elif code not in (_RAN, _FAILED):
-            outcome.problem = f"pytest ended with exit code {code}: see its output above"
-        return outcome
+        return Outcome(record, time.monotonic() - started, record.failed, problem=_problem(code, record))
 
     def retry(self, outcome: Outcome) -> None:
         """Run each failed test once more, alone, and separate flaky tests from those that fail again."""
@@ -152,14 +141,19 @@ class Suite:
                 break
             print(f"retrying alone: {test}", flush=True)
             code, alone = self._run_pytest("retry", f"{self._root}/{test}")
-            if code == _RAN and alone.passed:
+            problem = _problem(code, alone)
+            if code in (TIMED_OUT, STOPPED, _INTERRUPTED):
+                outcome.problem = problem
+                break
+            if problem is None and alone.passed:
                 flaky[test] = self._keep(test, first[test])
             else:
-                again[test] = _both(first[test], "\n".join(alone.failed.values()) or _NO_REPORT.format(code))
+                failure = "\n".join(alone.failed.values()) or problem or "Alone, it was skipped."
+                again[test] = _both(first[test], failure)
         others = [test for test in first if test not in again and test not in flaky]
-        outcome.failed = again | dict.fromkeys(others, "It was not retried.")
+        outcome.failed = again | {test: f"{first[test]}\n\nIt was not retried." for test in others}
         outcome.flaky = flaky
-        if len(flaky) > MAX_FLAKY:
+        if outcome.problem is None and len(flaky) > MAX_FLAKY:
             outcome.problem = f"{len(flaky)} tests are flaky, and at most {MAX_FLAKY} may be"
         outcome.seconds += time.monotonic() - started
 
@@ -168,10 +162,14 @@ class Suite:
         shutil.rmtree(record, ignore_errors=True)
         record.mkdir(parents=True)
         contain = [sys.executable, "-m", "scripts.contain", str(max(0, self._deadline - time.monotonic()))]
-        pytest = [sys.executable, "-m", "pytest", "-p", "scripts.recording", f"--record={record}", *_QUIET]
-        with subprocess.Popen([*contain, *pytest, *self._options, *arguments], cwd=ROOT) as self._process:
-            pass
-        return self._process.returncode, read_record(record)
+        pytest = [sys.executable, "-m", "pytest", "-p", "scripts.recording", f"--record={record}", *_OPTIONS]
+        words = [*contain, *pytest, *self._options, *arguments]
+        with subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE) as process:
+            self._lifeline = process.stdin
+            if self._is_stopped:
+                self.stop()
+            code = process.wait()
+        return code, read_record(record)
 
     def _keep(self, test: str, text: str) -> Path:
         """Keep the first failure of a flaky test."""
@@ -179,6 +177,20 @@ class Suite:
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"{test}\n\n{text}\n")
         return path
+
+
+def _problem(code: int, record: Record) -> str | None:
+    """Return why not all tests have run, or None if they have."""
+    running = ", ".join(record.running) or "no test"
+    if code == TIMED_OUT:
+        return f"the run exceeded its time limit while it ran {running}"
+    if code > 128:
+        return f"the run was ended by a signal while it ran {running}"
+    if record.uncollected:
+        return f"tests could not be collected from {', '.join(record.uncollected)}"
+    if code != (_FAILED if record.failed else _RAN):  # Python itself exits with 1 if pytest or one of its plugins fails
+        return f"pytest ended with exit code {code}: see its output above"
+    return None
 
 
 def _both(first: str, again: str) -> str:

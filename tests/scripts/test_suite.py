@@ -12,7 +12,8 @@ from threading import Thread
 import pytest
 
 from scripts import check, suite
-from scripts.contain import TIMED_OUT
+from scripts.contain import STOPPED, TIMED_OUT, UNCLEAN
+from scripts.gate import GATE
 from scripts.suite import Outcome, Suite
 
 ROOT = Path(__file__).parents[2]
@@ -57,8 +58,8 @@ class Misbehaving:
         (self.tests / name).write_text("\n".join(dedent(text) for text in texts))
 
     def suite(self, *options: str) -> Suite:
-        plugins = [f"-pno:{name}" for name in ("cacheprovider", "schemathesis", "anyio", "hypothesispytest")]
-        ours = ["-c", os.devnull, f"--rootdir={self.tests}", *plugins, *options]
+        plugins = [f"-pno:{name}" for name in ("cacheprovider", "hypothesispytest")]
+        ours = ["-c", str(ROOT / "pyproject.toml"), f"--rootdir={self.tests}", *plugins, *options]
         return Suite(self.cache, [str(self.tests)], time.monotonic() + 10 * TIMEOUT, root=self.tests, options=ours)
 
     def run(self, *options: str) -> Outcome:
@@ -108,6 +109,14 @@ def test_with_nothing_but_flaky_tests_it_is_green_unless_there_are_too_many(misb
     assert not outcome.is_green
 
 
+def test_a_failure_that_is_not_retried_is_kept_in_full(misbehaving, monkeypatch):
+    misbehaving.write("test_it.py", ALWAYS_FAILS)
+    monkeypatch.setattr(suite, "MAX_RETRIES", 0)
+    [text] = misbehaving.run().failed.values()
+    assert "assert (6 * 7) == 41" in text
+    assert text.endswith("It was not retried.")
+
+
 def test_what_fails_in_set_up_or_clean_up_has_failed(misbehaving):
     misbehaving.write("test_it.py", """
         import pytest
@@ -137,6 +146,15 @@ def test_of_what_a_failed_test_has_printed_the_end_is_kept(misbehaving):
     assert "last" in text
     assert "first x" not in text
     assert len(text) < 10**5
+
+
+def test_a_run_that_ends_with_an_error_of_its_own_is_red(misbehaving):
+    """Python exits with 1 then, as pytest does if a test has failed."""
+    misbehaving.write("conftest.py", "def pytest_unconfigure(): raise OSError")
+    misbehaving.write("test_it.py", PASSES)
+    outcome = misbehaving.run()
+    assert not outcome.failed
+    assert outcome.problem == "pytest ended with exit code 1: see its output above"
 
 
 @pytest.mark.parametrize("text", ["import no_such_module", "def test_it(:", ""])
@@ -215,6 +233,33 @@ def test_a_run_that_is_ended_names_what_was_running(misbehaving):
     assert not outcome.is_green
 
 
+def test_a_time_limit_that_is_reached_while_a_test_is_retried_is_named(misbehaving):
+    misbehaving.write("test_it.py", f"import time\ndef test_it(once):\n    assert once\n    {FOREVER}\n")
+    suite = misbehaving.suite()
+    outcome = suite.run()
+    suite._deadline = time.monotonic() + 5
+    suite.retry(outcome)
+    assert outcome.problem.startswith("the run exceeded its time limit while it ran ")
+    [text] = outcome.failed.values()
+    assert text.endswith("It was not retried.")
+
+
+def test_a_run_that_is_ended_before_it_has_begun_is_red(misbehaving):
+    misbehaving.write("test_it.py", PASSES)
+    suite = misbehaving.suite()
+    suite.stop()
+    outcome = suite.run()
+    assert outcome.problem == "the run was ended by a signal while it ran no test"
+    assert not outcome.record.passed
+
+
+def test_the_gate_names_tests_that_exist():
+    words = [sys.executable, "-m", "pytest", "--collect-only", "-q", *GATE]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=TIMEOUT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {line for line in done.stdout.splitlines() if "::" in line} == set(GATE)
+
+
 class TestContain:
     """What runs a command and leaves nothing behind."""
 
@@ -224,6 +269,41 @@ class TestContain:
 
     def test_a_command_that_takes_too_long_is_ended(self):
         assert contained("sleep", "1000", limit=0.1).returncode == TIMED_OUT
+
+    def test_a_command_is_ended_when_the_caller_closes_the_pipe(self):
+        """As it does when it is killed, too."""
+        words = [
+            sys.executable,
+            "-m",
+            "scripts.contain",
+            str(10 * TIMEOUT),
+            "sh",
+            "-c",
+            "cat; echo no input; sleep 1000",
+        ]
+        with subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdin
+            assert process.stdout
+            assert process.stdout.readline() == "no input\n"
+            process.stdin.close()
+            assert "left behind, and ended: " in process.stdout.read()
+        assert process.returncode == STOPPED
+
+    def test_what_cannot_be_ended_is_an_error(self, tmp_path):
+        script = """
+            import sys
+            from scripts import contain
+            contain.KILL_TIMEOUT = 0
+            sys.exit(contain.main(1000, ["sh", "-c", "sleep 34567 >/dev/null 2>&1 & echo $!"]))
+            """
+        words = [sys.executable, "-c", dedent(script)]
+        done = subprocess.run(
+            words, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=TIMEOUT
+        )
+        pid = int(done.stdout.splitlines()[0])
+        os.kill(pid, signal.SIGKILL)
+        assert done.returncode == UNCLEAN
+        assert f"left behind, and could not be ended: [{pid}]" in done.stdout
 
     def test_orphans_are_reaped_while_the_command_runs(self, tmp_path):
         script = (
@@ -288,7 +368,9 @@ class TestContain:
 
 def contained(*command: object, limit: float = 10 * TIMEOUT) -> "subprocess.CompletedProcess[str]":
     words = [sys.executable, "-m", "scripts.contain", str(limit), *map(str, command)]
-    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=TIMEOUT)
+    return subprocess.run(
+        words, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=TIMEOUT
+    )
 
 
 def processes() -> list[int]:
