@@ -1,20 +1,21 @@
 """A server that is started again: what is adopted, what is swept, and what is refused."""
 
 import json
+import socket
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from threading import Event
 from typing import Any
 
 import pytest
 
 from belljar.backends.interface import MachineError
-from belljar.control.serving import ServeError
+from belljar.control.serving import SOCKET, ServeError
 from belljar.runtime import adoption, housekeeping
 from belljar.runtime.adoption import ServedPortError
 from belljar.sandbox.spec import SandboxSpec
 from belljar.testing.memory import MemoryBackend, MemoryWorld
-from tests.control.servers import Server, problem, until
+from tests.control.servers import PATIENCE, Server, problem, until
 
 OF_0_1_0 = """\
 {"policy": {"document": {"mode": "block-all", "egress": {"allowed_domains": ["*.wild.example", \
@@ -268,3 +269,18 @@ def test_a_backend_that_never_answers_keeps_a_server_from_ending_no_more_than_fr
         assert not server.is_running
     finally:
         answers.set()
+
+
+def test_a_client_that_does_not_read_is_disconnected_when_the_server_ends(start):
+    """Nor is it waited for. Its answers are more than the connection holds."""
+    server = start()
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(PATIENCE)
+        client.connect(str(server.state / SOCKET))
+        client.sendall(b"GET /api/v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 200)
+        assert client.recv(1) == b"H"
+        server.stop()
+        assert not server.is_running
+        with suppress(ConnectionResetError):
+            while client.recv(1 << 16):
+                pass

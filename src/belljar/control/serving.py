@@ -121,6 +121,13 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         self._on_start()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, let requests finish for a while, and close what is still open then."""
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)  # the loop closes them in its next turn
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave them alone."""
