@@ -56,16 +56,16 @@ class Cli:
         )
 
 
-def make_cli(who: str) -> Iterator[Cli]:
-    """Have the command as root, or as an ordinary user, with a directory."""
-    if who != "root" and os.geteuid() != 0:
+def make_cli(user: str) -> Iterator[Cli]:
+    """Yield the command as root or as an ordinary user, with a directory."""
+    if user != "root" and os.geteuid() != 0:
         pytest.skip("needs root, to become another user")
-    directory = Path(f"/var/tmp/belljar-verify-test-{os.getpid()}-{who}")  # pytest's own are closed to others
+    directory = Path(f"/var/tmp/belljar-verify-test-{os.getpid()}-{user}")  # pytest's own are closed to others
     (directory / "tmp").mkdir(parents=True)
-    if who != "root":
+    if user != "root":
         for path in (directory, directory / "tmp"):
             os.chown(path, USER, USER)
-    yield Cli(directory, root=who == "root")
+    yield Cli(directory, root=user == "root")
     shutil.rmtree(directory)
 
 
@@ -76,7 +76,7 @@ def cli(request, privileged):
 
 @pytest.fixture
 def own_cli(privileged):
-    """The command of whoever runs the tests, for what is the same for everybody."""
+    """The command as the user who runs the tests, for what does not depend on the user."""
     yield from make_cli("root")
 
 

@@ -72,7 +72,7 @@ def _without_capabilities(program: str) -> tuple[str, ...]:
         os.getxattr(program, "security.capability")
     except OSError:
         return (program,)
-    listed = subprocess.run([find("ldd"), program], capture_output=True, text=True, check=True, env=ENVIRONMENT)  # noqa: S603
+    listed = subprocess.run([find("ldd"), program], capture_output=True, text=True, check=False, env=ENVIRONMENT)  # noqa: S603
     loader = _LOADER.search(listed.stdout)
     return (loader[1], program) if loader else (program,)
 

@@ -85,23 +85,23 @@ class Witness:
     def attend(self, report: socket.socket, on_report: Callable[[bytes], None] | None = None) -> bytes:
         """Answer everything that arrives until a report ends; return the report.
 
-        `on_report` is called with what there is of it, each time that there is more.
+        `on_report` is called with the report so far, after each part of it that arrives.
         """
-        told: list[bytes] = []
+        parts: list[bytes] = []
 
         def listen() -> None:
-            told.append(hear(report))
-            if not told[-1]:
+            parts.append(hear(report))
+            if not parts[-1]:
                 self._selector.unregister(report)
             elif on_report is not None:
-                on_report(b"".join(told))
+                on_report(b"".join(parts))
 
         self._watch(report, listen)
-        while not told or told[-1]:
+        while not parts or parts[-1]:
             self._serve(self._selector.select())
         while ready := self._selector.select(0):  # what was on its way when the reporter ended
             self._serve(ready)
-        return b"".join(told)
+        return b"".join(parts)
 
     def _serve(self, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
         for key, _ in ready:

@@ -93,9 +93,7 @@ def memory(mark: Mark) -> Finding:
 
     A working directory in memory, as one below /tmp is on many machines, is the caller's, and bounded by the machine.
     """
-    work = Path.cwd().stat().st_dev
-    callers = f"{os.major(work)}:{os.minor(work)}"
-    writable = (mount for mount in mounted() if mount.is_writable and mount.device != callers)
+    writable = (mount for mount in mounted() if mount.is_writable and not mount.is_for_work)
     in_memory = (mount for mount in writable if mount.kind == "tmpfs")
     places = [mount for mount in in_memory if _holds_files(mount.place)]
     sizes = {mount.device: os.statvfs(mount.place) for mount in places}  # one file system may be seen twice
