@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def make_layer(layer: Path, files: Mapping[str, str]) -> Path:
-    """Write files into a new directory, which is to be mounted over one of the machine's."""
+    """Write files into a new directory, which `cover` mounts over one of the machine's."""
     for name, content in files.items():
         path = layer / name
         path.parent.mkdir(parents=True, exist_ok=True)

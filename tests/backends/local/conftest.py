@@ -74,11 +74,11 @@ def cli(request, universe):
 
 @pytest.fixture
 def own_cli(universe):
-    """The command line of whoever runs the tests, for what is the same for everybody."""
+    """The command line as the user who runs the tests, for what does not depend on the user."""
     yield from make_cli("root", universe)
 
 
 @pytest.fixture
 def users_cli(universe):
-    """The command line of an ordinary user."""
-    yield from make_cli("user", universe)
+    """The command line of an ordinary user, who may be the one that runs the tests."""
+    yield from make_cli("user" if os.geteuid() == 0 else "root", universe)

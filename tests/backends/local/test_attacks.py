@@ -194,24 +194,24 @@ def test_who_writes_to_a_connection_that_is_gone_is_told(own_cli: Cli) -> None:
     assert (own_cli.workdir / "signal").read_text() == "PIPE\n"
 
 
-def test_streams_that_are_no_streams_are_refused(own_cli: Cli) -> None:
+def test_streams_that_are_no_streams_are_refused(users_cli: Cli) -> None:
     packets, other = socket.socketpair(type=socket.SOCK_DGRAM)
     kinds: dict[Any, str] = {
         packets: "is a socket that is not one end of a connection",
         other: "is a socket that is not one end of a connection",
-        own_cli.universe.gateway.call(socket.create_server, ("127.0.0.1", 0)): "is a socket that is not one end",
+        users_cli.universe.gateway.call(socket.create_server, ("127.0.0.1", 0)): "is a socket that is not one end",
         os.open("/proc/self/ns/net", os.O_RDONLY): "(net:[",
         os.pidfd_open(os.getpid()): "pidfd",
         os.eventfd(0): "eventfd",
         os.open("/dev/net/tun", os.O_RDWR): "(/dev/net/tun)",
     }
     for stream, said in kinds.items():
-        running = own_cli.start("--", "touch", "begun", stdin=stream, stderr=subprocess.PIPE)
+        running = users_cli.start("--", "touch", "begun", stdin=stream, stderr=subprocess.PIPE)
         told = running.communicate(timeout=60)[1]
         assert running.returncode == 125
         assert told.startswith("belljar: standard input is ")
         assert said in told
-        assert not (own_cli.workdir / "begun").exists()
+        assert not (users_cli.workdir / "begun").exists()
         stream.close() if isinstance(stream, socket.socket) else os.close(stream)
 
 
@@ -293,28 +293,28 @@ def test_the_files_that_belljar_uses_cannot_be_changed(cli: Cli) -> None:
     assert (cli.workdir / "new").exists()
 
 
-def test_a_protected_file_with_another_name_is_refused(own_cli: Cli) -> None:
-    (own_cli.workdir / ".envrc").write_text("before")
-    give(own_cli, own_cli.workdir / ".envrc")
-    (own_cli.workdir / "other").hardlink_to(own_cli.workdir / ".envrc")
-    assert "hard link" in refusal(own_cli)
-    assert own_cli.run("--allow-write", ".envrc", "--", "true").returncode == 0
+def test_a_protected_file_with_another_name_is_refused(users_cli: Cli) -> None:
+    (users_cli.workdir / ".envrc").write_text("before")
+    give(users_cli, users_cli.workdir / ".envrc")
+    (users_cli.workdir / "other").hardlink_to(users_cli.workdir / ".envrc")
+    assert "hard link" in refusal(users_cli)
+    assert users_cli.run("--allow-write", ".envrc", "--", "true").returncode == 0
 
 
-def test_links_in_the_working_directory_lead_no_bind_astray(own_cli: Cli) -> None:
-    victim = Path(f"{own_cli.workdir}-victim")
+def test_links_in_the_working_directory_lead_no_bind_astray(users_cli: Cli) -> None:
+    victim = Path(f"{users_cli.workdir}-victim")
     victim.mkdir()
-    link = own_cli.workdir / "link"
-    give(own_cli, victim)
+    link = users_cli.workdir / "link"
+    give(users_cli, victim)
     try:
         link.symlink_to(victim)
-        assert "link" in refusal(own_cli, "--bind", "link:/shown")
-        assert "link" in refusal(own_cli, "--ro-bind", "link/below:/shown")
+        assert "link" in refusal(users_cli, "--bind", "link:/shown")
+        assert "link" in refusal(users_cli, "--ro-bind", "link/below:/shown")
         link.unlink()
         link.symlink_to(f"/oldroot{victim}")  # where bubblewrap sees the host's files while it mounts
-        assert "link" in refusal(own_cli, "--bind", f"/usr/share:{own_cli.workdir}/link/new")
+        assert "link" in refusal(users_cli, "--bind", f"/usr/share:{users_cli.workdir}/link/new")
         assert list(victim.iterdir()) == []
-        assert "make it first" in refusal(own_cli, "--bind", f"/usr/share:{own_cli.workdir}/absent")
+        assert "make it first" in refusal(users_cli, "--bind", f"/usr/share:{users_cli.workdir}/absent")
     finally:
         victim.rmdir()
 

@@ -75,7 +75,7 @@ def test_the_working_directory_is_writable_and_the_owner_stays(cli):
 
 
 def test_nothing_of_the_hosts_secrets_is_there(cli):
-    """And the agent is nobody special to the host: whatever it is inside, files that only root may read stay unread."""
+    """Files that only root may read stay unread, whatever user the agent is inside."""
     secrets = ("/etc/shadow", "/root", "/home/somebody/.ssh", "/var/lib", "/sys", "/boot")
     script = "; ".join(f"(ls {path}/* || cat {path}) && echo {path}" for path in secrets)
     user, *found = cli.run("--", "sh", "-c", f"id -u; {script}").stdout.splitlines()
@@ -150,25 +150,25 @@ def test_the_agent_can_read_what_it_may_reach(own_cli):
     assert "plain.test" in told["summary"]
 
 
-def test_places_that_the_host_runs_code_from_are_read_only(own_cli):
+def test_places_that_the_host_runs_code_from_are_read_only(users_cli):
     for place in (".git/hooks/pre-commit", ".git/config", ".git/HEAD", ".envrc", ".vscode/tasks.json"):
-        path = own_cli.workdir / place
+        path = users_cli.workdir / place
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("before")
         for one in (path, *path.parents):
-            if one.is_relative_to(own_cli.workdir):
-                os.chown(one, own_cli.workdir.stat().st_uid, own_cli.workdir.stat().st_gid)
+            if one.is_relative_to(users_cli.workdir):
+                os.chown(one, users_cli.workdir.stat().st_uid, users_cli.workdir.stat().st_gid)
     attack = (
         "for f in .git/hooks/pre-commit .git/hooks/new .git/config .envrc .vscode/tasks.json; do echo x > $f; done;"
         "rm -rf .envrc .vscode; mv .git .moved; mv .vscode .moved2; mv .git/hooks .git/moved; echo control > .git/HEAD"
     )
-    own_cli.run("--", "sh", "-c", attack)
-    assert (own_cli.workdir / ".git/HEAD").read_text() == "control\n"
+    users_cli.run("--", "sh", "-c", attack)
+    assert (users_cli.workdir / ".git/HEAD").read_text() == "control\n"
     for place in (".git/hooks/pre-commit", ".git/config", ".envrc", ".vscode/tasks.json"):
-        assert (own_cli.workdir / place).read_text() == "before"
-    assert not (own_cli.workdir / ".git/hooks/new").exists()
-    own_cli.run("--allow-write", ".envrc", "--", "sh", "-c", "echo allowed > .envrc")
-    assert (own_cli.workdir / ".envrc").read_text() == "allowed\n"
+        assert (users_cli.workdir / place).read_text() == "before"
+    assert not (users_cli.workdir / ".git/hooks/new").exists()
+    users_cli.run("--allow-write", ".envrc", "--", "sh", "-c", "echo allowed > .envrc")
+    assert (users_cli.workdir / ".envrc").read_text() == "allowed\n"
 
 
 def test_host_ports_and_only_those(own_cli, universe):

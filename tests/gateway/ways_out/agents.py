@@ -154,8 +154,8 @@ class Agent:
         """Return the reason of this agent's last denial, having checked that the audit log has the same."""
         last = self.denials()[0]
         assert last.time >= self._began, "it was another's in the same sandbox"
-        told = next(line for line in self._newest_first() if line["event"] in ("flow.denied", "dns.denied"))
-        assert (told["reason"], told["rule"], told["sentence"]) == (last.reason, last.rule, last.sentence)
+        logged = next(line for line in self._newest_first() if line["event"] in ("flow.denied", "dns.denied"))
+        assert (logged["reason"], logged["rule"], logged["sentence"]) == (last.reason, last.rule, last.sentence)
         return last.reason
 
     def settle(self) -> None:
