@@ -6,7 +6,7 @@ command than the usual one can be given, for example `belljar run --mode allow-a
 Theory of operation
 -------------------
 No verdict depends on what runs in the sandbox. A datagram that the sandbox drops is sent without an error, and an agent
-that gets out need not say so. What the agent tries has a *key*, which is part of the name, the path or the payload, or
+may get out and not report it. What the agent tries has a *key*, which is part of the name, the path or the payload, or
 belongs to a destination that nothing else uses; every sighting of the witness is attributed by it. What leaves no trace
 in the network is looked for where it would be: interfaces in the network namespaces of the sandbox's processes, which
 wait for that, and files on the host. A sighting that belongs neither to honest work nor to a key fails the demo, too.
@@ -98,7 +98,7 @@ class Run(NamedTuple):
 
 
 def main(command: Sequence[str]) -> int:
-    """Show it; return 0 if the agent did its work and got nowhere else."""
+    """Show it; return 0 if the agent did its work and nothing else got out."""
     with tempfile.TemporaryDirectory(prefix="belljar-demo-", dir="/var/tmp") as directory:
         project = Path(directory)
         shutil.copy(EXAMPLES / "agent.sh", project)

@@ -7,7 +7,7 @@ hierarchy; in version 2 below the nearest ancestor that hands the controllers do
 processes in it cannot. An ordinary user can do that where the system has delegated a part of the tree, as systemd does.
 
 A group outlives its processes, and whoever made it may be killed. So a watchman, a process that does nothing else,
-waits for the end of its maker and of the group's processes, and takes the group away. A maker that is not killed
+waits for the end of its maker and of the group's processes, and takes the group away. A maker whose command has ended
 releases the group as soon as its processes have ended, and exits after the watchman, so that no process of a run
 outlives it. Removing a group takes the kernel about a millisecond, in which the maker closes what else it has open.
 """
