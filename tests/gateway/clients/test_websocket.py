@@ -8,20 +8,26 @@ import pytest
 from websockets.sync.server import ServerConnection, serve
 
 CLIENT = """
-import ssl, sys
-from websockets.sync.client import connect
+import asyncio, ssl, sys
+from websockets.asyncio.client import connect
 
-url, proxy, authority = sys.argv[1:]
-context = ssl.create_default_context(cafile=authority) if url.startswith("wss:") else None
-with connect(url, proxy=proxy or None, ssl=context) as websocket:
-    print(websocket.recv())
-    for message in ("text", b"bytes" * 20_000):
-        websocket.send(message)
-        print(websocket.recv() == message)
-    print(websocket.ping().wait(60))
-print(websocket.close_code)
+async def main(url, proxy, authority):
+    context = ssl.create_default_context(cafile=authority) if url.startswith("wss:") else None
+    async with connect(url, proxy=proxy or None, ssl=context) as websocket:
+        print(await websocket.recv())
+        for message in ("text", b"bytes" * 20_000):
+            await websocket.send(message)
+            print(await websocket.recv() == message)
+        await (await websocket.ping())
+    print(websocket.close_code)
+
+asyncio.run(main(*sys.argv[1:]))
 """
-"""Hears what the server says first, has things sent back to it, and takes its leave properly."""
+"""Receives a greeting, has messages and a ping sent back, and closes properly.
+
+It has one thread. With two, as the synchronous client has, OpenSSL fails now and then if a session ticket is read while
+the first message is written.
+"""
 
 
 def greet_and_echo(websocket: ServerConnection) -> None:
@@ -54,7 +60,7 @@ def test_websocket(server, enter, universe, scheme, port, proxy):
 
     inside = enter(f"web.machine.test:{port}")
     said = inside.works(*client("web.machine.test"))
-    assert said.splitlines() == ["Welcome to /chat?room=1", "True", "True", "True", "1000"]
+    assert said.splitlines() == ["Welcome to /chat?room=1", "True", "True", "1000"]
     assert inside.has_reached(port)
 
     inside.is_denied(*client("other.machine.test"))
