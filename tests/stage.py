@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from belljar.linux.files.mounts import enter_private_mount_namespace
@@ -69,12 +69,13 @@ def behave() -> None:
 
 
 def leave() -> None:
-    """Give what was written down to whoever has the checkout."""
+    """Give what was written, byte code included, to whoever has the checkout."""
     owner = _VENV.stat() if _VENV.exists() else CHECKOUT.stat()
     if os.geteuid() == 0 and owner.st_uid != 0:
-        for place in _WRITTEN:
+        for place in (*_WRITTEN, _VENV):
             for path in (place, *place.rglob("*")):
-                os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+                with suppress(FileNotFoundError):  # another run has just removed it
+                    os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
 def _sudo() -> list[str] | None:
