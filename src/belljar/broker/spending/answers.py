@@ -3,14 +3,13 @@
 from typing import Any, Final
 
 from belljar.broker.spending.jsonscanner import JsonScanner, Path
-from belljar.broker.spending.usage import TokenUsage, read_usage
+from belljar.broker.spending.usage import TokenUsage, read_usage, tokens_of
 
 _USAGE: Final = frozenset({(b"usage",), (b"usageMetadata",), (b"message", b"usage"), (b"response", b"usage")})
 _MODEL: Final = frozenset({(b"model",), (b"modelVersion",), (b"message", b"model"), (b"response", b"model")})
 _LINE_ENDS: Final = (b"\n", b"\r\n", b"\r")
 _FIELD: Final = b"data:"
 _TELLING: Final = (b"usage", b"model")
-_BYTES_OF_TOKEN: Final = 4
 
 
 class Answer:
@@ -48,16 +47,20 @@ class Answer:
         if self._events is not None:
             self.usage = self.usage._replace(output=max(self.usage.output, self._events.count))
 
-    def estimate(self, sent: int, received: int) -> None:
-        """Count what was not told, by the bytes of the request and of the answer.
+    def estimate(self, sent: int, received: int, expected_output: int) -> None:
+        """Count what was not reported, by the bytes of the request and of the answer.
 
-        Who leaves with an answer just before its account comes has had it all the same.
+        A client that leaves with an answer just before its usage comes has had it all the same; and an answer that is
+        no stream was complete before its first byte came.
         """
-        if self._is_whole and (any(self.usage) or not self.is_stream):
+        if self._is_whole and any(self.usage):
             return
-        output = self._events.count if self._events is not None else received // _BYTES_OF_TOKEN
+        if self._events is not None:
+            output = self._events.count
+        else:
+            output = tokens_of(received) if self._is_whole else max(tokens_of(received), expected_output)
         self.usage = self.usage._replace(
-            input=self.usage.input or sent // _BYTES_OF_TOKEN, output=max(self.usage.output, output)
+            input=self.usage.input or tokens_of(sent), output=max(self.usage.output, output)
         )
 
     def _found(self, path: Path, value: Any) -> None:

@@ -35,7 +35,7 @@ from types import coroutine
 from typing import Any, Final, NoReturn, Protocol
 
 from belljar.gateway.io.timers import Timer, Timers
-from belljar.gateway.io.turns import DEEPEST_DEBT, SLICE, Line, Owner
+from belljar.turns import Line, Owner
 
 _BOTH: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 _READ: Final = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
@@ -392,13 +392,9 @@ class Loop:
 
     def _serve(self) -> None:
         """Do what the owner has to do whose turn it is, until its slice is over."""
-        owner = self._line.popleft()
-        if owner.credit <= 0:
-            # Rounds in which nobody else has a turn take no time: they are paid for at once.
-            owner.credit = owner.credit + SLICE if self._line else owner.credit % SLICE or SLICE
-            if owner.credit <= 0:  # it still has to pay for earlier turns
-                self._line.append(owner)
-                return
+        owner = self._line.begin_turn()
+        if owner is None:
+            return
         self.owner, calls, clock = owner, owner.calls, self.clock
         began = now = clock()
         self.slice_ends = ends = began + owner.credit
@@ -411,11 +407,7 @@ class Loop:
             if not calls or now >= ends:
                 break
         self.owner, self.slice_ends = self._itself, inf
-        owner.used += now - began
-        owner.credit = max(owner.credit - (now - began), DEEPEST_DEBT)
-        owner.in_line = False
-        if calls:
-            self._line.join(owner)
+        self._line.end_turn(owner, now - began)
 
     def close(self) -> None:
         """Release the loop's own descriptors."""
