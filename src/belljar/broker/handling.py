@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
@@ -11,8 +12,9 @@ import httpcore2
 from belljar.broker.asking import requests as asking
 from belljar.broker.asking.judgeprocess import JudgeProcess
 from belljar.broker.asking.requests import Asked
+from belljar.broker.asking.storedanswers import StoredAnswers
 from belljar.broker.asking.streamoptions import WithoutUsage
-from belljar.broker.dialects import error_form
+from belljar.broker.dialects import ApiDialect, error_form
 from belljar.broker.doors import Door
 from belljar.broker.events import Events
 from belljar.broker.http import websocket
@@ -49,6 +51,7 @@ class Broker:
         self._backoff = Backoff()
         self._room = Room()
         self._judging = JudgeProcess()
+        self._stored = StoredAnswers()
         self._looking_up = WeakValueDictionary[tuple[str, ...], asyncio.Lock]()
         """Who waits for a secret waits for one lookup: it may run a command, or ask the user."""
         self._events = events
@@ -76,8 +79,9 @@ class Broker:
         service = door.preamble.service
         asked = await asking.read(exchange, door.preamble, kept, self._judging)
         record.model = asked.model
+        self._stored.check(door.preamble.sandbox, asked.references)
         headers = await self._headers_for(service)
-        key = key_of(service.target, headers)
+        key = key_of(service.target, headers, asked.model)
         self._backoff.check(key)
         record.spending = self._budgets.admit(door.preamble, asked.demand)
         record.is_estimated = asking.counts_tokens(service)
@@ -86,7 +90,10 @@ class Broker:
         )
         try:
             self._learn(service, key, response)
-            await _relay(exchange, asked, response, record, counts=asking.counts_tokens(service))
+            stores = asked.dialect is ApiDialect.RESPONSES
+            remember = partial(self._stored.add, door.preamble.sandbox) if stores else None
+            answer = Answer(_header_of(response, b"content-type") or b"", remember)
+            await _relay(exchange, asked, response, record, answer)
         except FAILURES as error:
             raise failed(urlsplit(service.target).hostname or "", error) from None
         finally:
@@ -102,10 +109,13 @@ class Broker:
             raise RefusedRequest(502, "secret", str(error)) from None
 
     def _learn(self, service: Service, key: bytes, response: httpcore2.Response) -> None:
-        retry_after = first([(name.lower(), value) for name, value in response.headers], b"retry-after")
-        self._backoff.learn(key, response.status, retry_after)
+        self._backoff.learn(key, response.status, _header_of(response, b"retry-after"))
         if response.status == _UNAUTHORIZED:
             self._secrets.forget(service)
+
+
+def _header_of(response: httpcore2.Response, name: bytes) -> bytes | None:
+    return first([(each.lower(), value) for each, value in response.headers], name)
 
 
 async def refuse(exchange: Exchange, service: Service, refusal: RefusedRequest) -> None:
@@ -146,8 +156,9 @@ async def _counted(parts: AsyncIterator[bytes], record: RequestRecord) -> AsyncI
 
 
 async def _relay(
-    exchange: Exchange, asked: Asked, response: httpcore2.Response, record: RequestRecord, *, counts: bool
+    exchange: Exchange, asked: Asked, response: httpcore2.Response, record: RequestRecord, answer: Answer
 ) -> None:
+    counts = record.is_estimated
     record.status, record.refused = response.status, None
     if response.status == _SWITCHING:
         client, early = await exchange.switch(websocket.for_client(response.headers))
@@ -159,7 +170,7 @@ async def _relay(
         raise RefusedRequest(
             502, "encoding", "the provider's answer is encoded, though that was not asked for: not counted"
         )
-    answer = record.answer = Answer(first(headers, b"content-type") or b"")
+    record.answer = answer
     record.is_estimated = counts and response.status < _FIRST_ERROR
     if record.is_estimated and asked.is_judged and not answer.can_be_read:
         answer.cut_off()

@@ -7,7 +7,6 @@ from belljar.broker.dialects import ApiDialect
 from belljar.broker.refusals import RefusedRequest
 from belljar.broker.spending.priceoptions import options_of
 from belljar.broker.tools.judging import judge
-from belljar.broker.tools.reading import answers_alone
 
 _MAX_MODEL: Final = 256
 _MAX_OUTPUT_FIELDS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens")
@@ -49,6 +48,9 @@ class BodyFacts(NamedTuple):
     price_options: tuple[str, ...] = ()
     """Options that change the price, each as ``name=value``."""
 
+    references: tuple[str, ...] = ()
+    """Identifiers of earlier answers, which the provider has stored."""
+
 
 def read_facts(body: bytes, question: BodyQuestion) -> BodyFacts:
     """Return what a body says, if it may say that. Raises RefusedRequest."""
@@ -64,8 +66,9 @@ def read_facts(body: bytes, question: BodyQuestion) -> BodyFacts:
             raise RefusedRequest(400, "form", f"model is to be a name of at most {_MAX_MODEL} characters")
     if question.refuses:
         judge(question.dialect, data)
-        answers_alone(model)
-    facts = BodyFacts(model, has_other_models=others is not None, max_output=_max_output(data))
+    facts = BodyFacts(
+        model, has_other_models=others is not None, max_output=_max_output(data), references=_references(data)
+    )
     if not question.counts:
         return facts
     if data.get("background") not in {None, False}:
@@ -94,6 +97,19 @@ def _hides_usage(request: dict[str, Any]) -> bool:
             "out, or set include_usage to true",
         )
     return True
+
+
+def _references(request: dict[str, Any]) -> tuple[str, ...]:
+    items = request.get("input")
+    named = [
+        request.get("previous_response_id"),
+        *(
+            item.get("id")
+            for item in (items if isinstance(items, list) else ())
+            if isinstance(item, dict) and item.get("type") == "item_reference"
+        ),
+    ]
+    return tuple(str(each) for each in named if each is not None)
 
 
 def _max_output(request: dict[str, Any]) -> int | None:

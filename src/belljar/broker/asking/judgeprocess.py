@@ -52,7 +52,8 @@ class JudgeProcess:
         reply = await asyncio.shield(asking)
         if "refused" in reply:
             raise RefusedRequest(*reply["refused"])
-        return BodyFacts(**{**reply, "price_options": tuple(reply["price_options"])})
+        lists = {name: tuple(value) for name, value in reply.items() if isinstance(value, list)}
+        return BodyFacts(**{**reply, **lists})
 
     def close(self) -> None:
         """End the child, if there is one."""

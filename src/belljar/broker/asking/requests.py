@@ -36,6 +36,9 @@ class Asked(NamedTuple):
     """Whether its body was read, and is kept."""
 
     demand: Demand = Demand()
+    references: tuple[str, ...] = ()
+    """Identifiers of earlier answers that it goes on from."""
+
     is_websocket: bool = False
     hides_usage: bool = False
     """Whether the answer tells of tokens because the broker has asked for it."""
@@ -74,7 +77,7 @@ async def read(exchange: Exchange, preamble: Preamble, kept: Kept, judging: Judg
     if exchange.has_body and asked.dialect is not ApiDialect.OTHER and (refuses or counts_tokens(service)):
         question = BodyQuestion(asked.dialect, refuses, counts_tokens(service))
         facts = await _judged(exchange, question, kept, preamble, judging)
-        asked = asked._replace(is_judged=True, hides_usage=facts.hides_usage)
+        asked = asked._replace(is_judged=True, hides_usage=facts.hides_usage, references=facts.references)
     else:
         facts = BodyFacts()
     return asked._replace(demand=_demand(exchange, path, facts, kept))

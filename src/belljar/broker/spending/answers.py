@@ -1,25 +1,29 @@
 """What an answer says of itself while it goes by: the tokens that it took, and the model that it came from."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
-from belljar.broker.spending.jsonscanner import JsonScanner, Path
+from belljar.broker.spending.jsonscanner import ARRAY, JsonScanner, Path
 from belljar.broker.spending.usage import TokenUsage, read_usage, tokens_of
 
 _USAGE: Final = frozenset({(b"usage",), (b"usageMetadata",), (b"message", b"usage"), (b"response", b"usage")})
 _MODEL: Final = frozenset({(b"model",), (b"modelVersion",), (b"message", b"model"), (b"response", b"model")})
+_IDENTIFIER: Final = frozenset({(b"id",), (b"response", b"id"), (b"item", b"id"), (b"output", ARRAY, b"id")})
 _LINE_ENDS: Final = (b"\n", b"\r\n", b"\r")
 _FIELD: Final = b"data:"
-_TELLING: Final = (b"usage", b"model")
+_TELLING: Final = (b"usage", b"model", b'"item"')
 
 
 class Answer:
     """Is fed an answer's body, and knows what it has said so far."""
 
-    def __init__(self, content_type: bytes) -> None:
+    def __init__(self, content_type: bytes, remember: Callable[[str], None] | None = None) -> None:
+        """Read an answer of a content type; `remember` is called with the identifiers of what the provider stores."""
+        self._remember = remember
         self.usage = TokenUsage()
         self.model: str | None = None
         kind = content_type.partition(b";")[0].strip().lower()
-        self._scanner = JsonScanner(_USAGE | _MODEL, self._found)
+        self._scanner = JsonScanner(_USAGE | _MODEL | (_IDENTIFIER if remember else frozenset()), self._found)
         self._events = _Events(self._scanner) if kind == b"text/event-stream" else None
         self._is_json = kind.endswith(b"json")
         self._is_whole = True
@@ -66,6 +70,9 @@ class Answer:
     def _found(self, path: Path, value: Any) -> None:
         if path in _USAGE:
             self.usage = self.usage.merged(read_usage(value))
+        elif path in _IDENTIFIER:
+            if self._remember is not None and isinstance(value, str):
+                self._remember(value)
         elif isinstance(value, str) and self.model is None:
             self.model = value[:200]
 
