@@ -14,7 +14,7 @@ from typing import Any
 
 from belljar.backends.local import launching
 from belljar.backends.local.child import bubblewrap
-from belljar.broker import preamble
+from belljar.broker import preamble, starting
 from belljar.gateway.audit import log
 from belljar.gateway.audit.observing import Observer
 from belljar.gateway.dns.answering import Answering
@@ -238,6 +238,11 @@ def broker_of_every_path():
 
 def broker_of_every_tool():
     _change_service(lambda service: service._replace(server_tools=True))
+
+
+def broker_of_every_header():
+    changed = "from belljar.broker.http import headers; headers._may_be_sent = lambda _: True"
+    replace(starting, "_PROGRAM", starting._PROGRAM.replace("\nmain()", f"\n{changed}\nmain()"))
 
 
 def broker_without_a_key():

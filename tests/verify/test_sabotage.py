@@ -54,6 +54,7 @@ FINDINGS = {
     "writable_system": {"58-planted", "59-mounts"},
     "broker_of_every_path": {"72-other-paths-v4", "72-other-paths-v6"},
     "broker_of_every_tool": {"72-server-tools-v4", "72-server-tools-v6"},
+    "broker_of_every_header": {"72-headers-v4", "72-headers-v6"},
     "broker_without_a_key": {"control-broker-v4", "control-broker-v6"},
     "key_in_the_environment": {"72-key"},
     "key_in_a_file": {"72-key"},

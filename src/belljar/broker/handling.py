@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 import httpcore2
 
 from belljar.broker.asking import requests as asking
-from belljar.broker.asking.judgeprocess import JudgeProcess
+from belljar.broker.asking.judgeprocess import JudgeProcesses
 from belljar.broker.asking.requests import Asked
 from belljar.broker.asking.storedanswers import StoredAnswers
 from belljar.broker.asking.streamoptions import WithoutUsage
@@ -50,7 +50,7 @@ class Broker:
         self._budgets = Budgets(ledger, Prices(environ))
         self._backoff = Backoff()
         self._room = Room()
-        self._judging = JudgeProcess()
+        self._judging = JudgeProcesses()
         self._stored = StoredAnswers()
         self._looking_up = WeakValueDictionary[tuple[str, ...], asyncio.Lock]()
         """Who waits for a secret waits for one lookup: it may run a command, or ask the user."""

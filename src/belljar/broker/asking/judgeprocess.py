@@ -3,8 +3,10 @@
 Theory of operation
 -------------------
 Python's JSON reader keeps the interpreter to itself until it has ended, in a thread as well: a body of 32 MiB would
-stop the broker's loop for a large part of a second. So bodies beyond a small size are read by a child process, one at a
-time. A sandbox has one place in the queue, however many bodies it sends.
+stop the broker's loop for a large part of a second. So bodies beyond a small size are read by child processes: one for
+those of the size that agents usually send, and one for larger ones, so that neither waits for the other. Each reads one
+body at a time, which bounds the memory that they take. A sandbox has one place in the queue of each, however many
+bodies it sends.
 
 The child is forked and not started anew: by the time that it is needed, a sandbox may have been given a directory that
 the code would be imported from. It has no descriptor but its socket, and none of the broker's environment. It is killed
@@ -29,13 +31,31 @@ from belljar.broker.refusals import RefusedRequest
 from belljar.linux.descriptors import close_all_but
 
 _TIMEOUT: Final = 30.0
+_MAX_USUAL: Final = 1 << 20
 _NICENESS: Final = 5
 _LENGTH: Final = struct.Struct("!I")
 """Before each piece of a body; nothing follows the last. A client may leave in between."""
 
 
-class JudgeProcess:
+class JudgeProcesses:
     """Reads bodies for all sandboxes."""
+
+    def __init__(self) -> None:
+        self._usual, self._large = _JudgeProcess(), _JudgeProcess()
+
+    async def read_facts(self, sandbox: str, question: BodyQuestion, body: Kept) -> BodyFacts:
+        """Return what a body says. Raises RefusedRequest."""
+        process = self._usual if len(body) <= _MAX_USUAL else self._large
+        return await process.read_facts(sandbox, question, body)
+
+    def close(self) -> None:
+        """End the children."""
+        self._usual.close()
+        self._large.close()
+
+
+class _JudgeProcess:
+    """Reads bodies, one after the other."""
 
     def __init__(self) -> None:
         self._queue = JudgeQueue()

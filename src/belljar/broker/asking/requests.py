@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from belljar.broker.asking import strictjson
 from belljar.broker.asking.bodies import BodyFacts, BodyQuestion, read_facts
-from belljar.broker.asking.judgeprocess import JudgeProcess
+from belljar.broker.asking.judgeprocess import JudgeProcesses
 from belljar.broker.asking.paths import AmbiguousPathError, allowed, decoded, matching_rule
 from belljar.broker.asking.streamoptions import ASK_FOR_USAGE
 from belljar.broker.dialects import ApiDialect, dialect_of, generates, is_harmless, model_in
@@ -54,7 +54,7 @@ def path_of(exchange: Exchange) -> str:
     return exchange.target.partition("?")[0]
 
 
-async def read(exchange: Exchange, preamble: Preamble, kept: Kept, judging: JudgeProcess) -> Asked:
+async def read(exchange: Exchange, preamble: Preamble, kept: Kept, judging: JudgeProcesses) -> Asked:
     """Return what a request asks for; if its body has to be read for that, it is kept. Raises RefusedRequest."""
     service = preamble.service
     path, rule = _check_path(exchange, service)
@@ -127,7 +127,7 @@ def _check_named(service: Service, rule: str, path: str) -> None:
 
 
 async def _judged(
-    exchange: Exchange, question: BodyQuestion, kept: Kept, preamble: Preamble, judging: JudgeProcess
+    exchange: Exchange, question: BodyQuestion, kept: Kept, preamble: Preamble, judging: JudgeProcesses
 ) -> BodyFacts:
     codings = {value for name, value in exchange.headers if name == b"content-encoding"} - {b"identity"}
     if codings:

@@ -24,17 +24,27 @@ _OTHER_PATHS: Final = (
     "/{token}", "/v1/files/{token}", "/v1/organizations/{token}", "/v1/messages/batches?{token}",
     "/v1/messages/../files/{token}", "/v1/messages/%2e%2e/files/{token}", "/v1/messages%2f..%2ffiles?{token}",
     "//v1/files/{token}", "/v1/files/{token}#/v1/messages", "/v1/files/{token}?/v1/messages",
-    f"http://{places.BROKER_NAME}/v1/files/{{token}}",
+    f"http://{places.BROKER_NAME}/v1/files/{{token}}", "/v1/messages/batches/{token}", "/v1/messages%C2%A0?{token}",
 )  # fmt: skip
+_ELSEWHERE: Final = f"https://{places.MARKER}.test/"
 _SERVER_TOOLS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     (_MESSAGES, {"tools": [{"type": "web_search_20250305", "name": "web_search"}]}),
     (_MESSAGES, {"tools": [{"type": "code_execution_20250522", "name": "code_execution"}]}),
-    (_MESSAGES, {"mcp_servers": [{"type": "url", "url": f"https://{places.MARKER}.test/", "name": "other"}]}),
+    (_MESSAGES, {"mcp_servers": [{"type": "url", "url": _ELSEWHERE, "name": "other"}]}),
     ("/v1/responses", {"tools": [{"type": "web_search"}]}),
     ("/v1/responses", {"tools": [{"type": "namespace", "name": "a", "tools": [{"type": "mcp"}]}]}),
     ("/v1/chat/completions", {"web_search_options": {}}),
     ("/v1/chat/completions", {"tools": [{"type": "openrouter:web_search"}]}),
+    ("/v1/chat/completions", {"provider": {"plugins": [{"id": "web"}]}}),
+    ("/v1/chat/completions", {"messages": [{"role": "assistant", "images": [{"image_url": {"url": _ELSEWHERE}}]}]}),
+    ("/v1/responses", {"tools": [{"type": "function", "name": "a", "server_url": _ELSEWHERE}]}),
+    ("/v1/responses", {"previous_response_id": "resp_of_another_sandbox"}),
 )
+_HEADERS: Final = (
+    "X-Portkey-Custom-Host", "Helicone-Target-Url", "X-Forwarded-Host", "X-LiteLLM-Api-Base", "X-Original-Url",
+    "OpenAI-Organization", "X-Header-Of-Tomorrow",
+)  # fmt: skip
+"""By which gateways for models are told where to send a request, or in whose name."""
 
 
 def _request(mark: Mark, target: str, more: dict[str, Any] | None = None, method: str = "POST") -> bytes:
@@ -75,6 +85,15 @@ def other_paths(mark: Mark) -> Finding:
 def server_tools(mark: Mark) -> Finding:
     requests = [_request(mark, path, more) for path, more in _SERVER_TOOLS]
     return refused(*(partial(ask, places.BROKER_NAME, places.HTTP, asked, family=mark.family) for asked in requests))
+
+
+@network(72, "headers", "headers that lead a provider's gateway elsewhere, or name another account", beside="broker")
+def headers(mark: Mark) -> Finding:
+    asked = b'{"model": "any", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]}'
+    lines = "".join(f"{name}: {mark.token}.test\r\n" for name in _HEADERS)
+    head = f"POST {_MESSAGES} HTTP/1.1\r\nHost: {places.BROKER_NAME}\r\n{lines}Content-Length: {len(asked)}\r\n"
+    request = f"{head}Connection: close\r\n\r\n".encode() + asked
+    return reached(lambda: ask(places.BROKER_NAME, places.HTTP, request, family=mark.family))
 
 
 @inside(72, "key", "the broker's key, in the environment, in what is told of processes, and in files",
