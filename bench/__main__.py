@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from bench.broker import bench_broker
+from bench.brokerfairness import bench_broker_fairness
 from bench.calls import bench_calls
 from bench.commands import bench_commands
 from bench.containers import bench_containers
@@ -76,7 +77,7 @@ MEASURES: dict[str, tuple[Callable[[Effort], None], ...]] = {
     "commands": (lambda _: bench_commands(),),
     "gateway": (bench_gateway, bench_calls),
     "dns": (bench_dns,),
-    "fairness": (bench_fairness,),
+    "fairness": (bench_fairness, bench_broker_fairness),
     "run": (lambda _: bench_running(),),
     "containers": (bench_containers,),
     "serve": (lambda _: bench_serving(), lambda _: bench_large_policies()),

@@ -52,11 +52,14 @@ class Loopback:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        authority.issue_cert("localhost").configure_cert(context)
+        certificate = authority.issue_cert("localhost")
+        certificate.configure_cert(context)
         with ExitStack() as stack:
             self._directory = Path(stack.enter_context(TemporaryDirectory(prefix="bench-")))
             self._authority = self._directory / "ca.pem"
             authority.cert_pem.write_to_path(self._authority)
+            self._certificate = self._directory / "localhost.pem"
+            certificate.private_key_and_cert_chain_pem.write_to_path(self._certificate)
             self.place = Place("loopback")
             stack.callback(self.place.close)
             self.place.call(run, "ip", "link", "set", "lo", "up")
@@ -83,6 +86,7 @@ class Loopback:
         environ = {"SSL_CERT_FILE": str(self._authority), "HTTPS_PROXY": ""}
         broker = self.place.call(Running, self._directory, environ)
         self._stack.callback(broker.stop)
+        self.broker_files = broker.path, self._certificate
         os.sched_setaffinity(broker.process.pid, {GATEWAY_CPU})
         used, pid = service(self._provider.url), broker.process.pid
         does = "the key is put in, usage read from the answer and counted, an event for each request"

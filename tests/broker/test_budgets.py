@@ -3,7 +3,7 @@
 import json
 import os
 import resource
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,17 @@ from tests.broker.standin import Call, Page, StandIn
 USAGE = {"input_tokens": 100, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 5, "output_tokens": 50}
 PRICES = """
 claude-priced: {input: 3, output: 15, cache_read: 0.3, cache_write: 3.75}
+claude-dear: {input: 300, output: 1500}
+claude-options:
+  input: 3
+  output: 15
+  options:
+    speed=fast: {input: 30, output: 150}
+    cache_control.ttl=1h: {cache_write: 6}
+    anthropic-beta=context-1m*: {input: 6, output: 22.5}
 "gpt-*": {input: 1, output: 2}
+"gemini-dear": {input: 100, output: 100}
+"gemini-cheap": {input: 1, output: 1}
 """
 
 
@@ -103,6 +113,130 @@ def test_without_a_price_there_is_no_budget_in_dollars(broker: Running, provider
     assert "unheard-of" in broker.ask(used, body={"model": "unheard-of"}).json["error"]["message"]
     assert len(provider.seen) == before
     assert broker.ask(used, body={"model": "gpt-of-tomorrow"}).status == 200
+
+
+@pytest.mark.parametrize(
+    ("request_model", "answer_model", "price"),
+    [
+        ("claude-priced", "claude-dear", (300, 1500)),
+        ("claude-dear", "claude-priced", (300, 1500)),
+        ("claude-priced", "claude-priced-20260101", (3, 15)),
+        ("claude-priced", "unheard-of", (300, 1500)),
+    ],
+)
+def test_the_most_expensive_model_has_its_price_paid(
+    broker: Running, provider: StandIn, request_model: str, answer_model: str, price: tuple[int, int]
+):
+    """The agent writes the request; and which model has answered, only the provider says."""
+    usage = {"input_tokens": 100, "output_tokens": 50}
+    provider.pages["/v1/messages"] = answering({"model": answer_model, "usage": usage})
+    sandbox = f"{request_model} {answer_model}"
+    used = service(provider.url, budget=Budget(dollars=1))
+    assert broker.ask(used, body={"model": request_model}, sandbox=sandbox).status == 200
+    assert spent(broker, sandbox)["dollars"] == pytest.approx((100 * price[0] + 50 * price[1]) / 1e6)
+
+
+def test_the_price_of_the_model_in_the_path_counts(broker: Running, provider: StandIn):
+    path = "/v1beta/models/gemini-dear:generateContent"
+    usage = {"promptTokenCount": 100, "candidatesTokenCount": 50}
+    provider.pages[path] = answering({"usageMetadata": usage})
+    used = service(provider.url, "gemini", budget=Budget(dollars=1))
+    assert broker.ask(used, path=path, body={"model": "gemini-cheap"}, sandbox="path").status == 200
+    assert spent(broker, "path")["dollars"] == pytest.approx(150 * 100 / 1e6)
+
+
+OPTIONS: list[tuple[str, dict[str, Any], dict[str, str]]] = [
+    ("/v1/messages", {"speed": "fast"}, {}),
+    ("/v1/messages", {"service_tier": "priority"}, {}),
+    ("/v1/messages", {"inference_geo": "us"}, {}),
+    ("/v1/messages", {"system": [{"type": "text", "text": "x", "cache_control": {"ttl": "1h"}}]}, {}),
+    ("/v1/messages", {"tools": [{"name": "a", "input_schema": {}, "cache_control": {"ttl": "1h"}}]}, {}),
+    ("/v1/messages", {}, {"anthropic-beta": "files-api-2025-04-14, context-1m-2025-08-07"}),
+    ("/v1/chat/completions", {"service_tier": "priority"}, {}),
+    ("/v1/responses", {"background": True}, {}),
+]
+
+
+@pytest.mark.parametrize(("path", "options", "headers"), OPTIONS, ids=lambda each: str(each)[:40])
+def test_what_changes_the_price_is_refused_without_one(
+    broker: Running, provider: StandIn, path: str, options: dict[str, Any], headers: dict[str, str]
+):
+    model = "claude-priced" if path == "/v1/messages" else "gpt-5"
+    used = service(provider.url, paths=(f"POST {path}",), budget=Budget(dollars=1))
+    before = len(provider.seen)
+    refused = broker.ask(used, path=path, body={"model": model, **options}, headers=headers)
+    assert (refused.status, len(provider.seen)) == (403, before)
+    assert broker.ask(used, path=path, body={"model": model}).status == 200
+    unbounded = service(provider.url, paths=(f"POST {path}",))
+    assert broker.ask(unbounded, path=path, body={"model": model, **options}, headers=headers).status == 200
+
+
+@pytest.mark.parametrize(
+    ("options", "headers", "price"),
+    [
+        ({}, {}, (3, 15)),
+        ({"service_tier": "standard_only", "speed": "standard"}, {}, (3, 15)),
+        ({"speed": "fast"}, {}, (30, 150)),
+        ({}, {"anthropic-beta": "context-1m-2025-08-07"}, (6, 22.5)),
+    ],
+    ids=str,
+)
+def test_an_option_has_the_price_that_the_file_gives_it(
+    broker: Running,
+    provider: StandIn,
+    options: dict[str, Any],
+    headers: dict[str, str],
+    price: tuple[float, float],
+):
+    usage = {"input_tokens": 100, "output_tokens": 50}
+    provider.pages["/v1/messages"] = answering({"model": "claude-options", "usage": usage})
+    used, sandbox = service(provider.url, budget=Budget(dollars=1)), f"{options}{headers}"
+    assert broker.ask(used, body={"model": "claude-options", **options}, headers=headers, sandbox=sandbox).status == 200
+    assert spent(broker, sandbox)["dollars"] == pytest.approx((100 * price[0] + 50 * price[1]) / 1e6)
+
+
+def test_a_client_that_leaves_before_the_answer_has_used_tokens(broker: Running, provider: StandIn):
+    """The provider has the request, and answers it, whether or not anybody reads that."""
+
+    async def silent(call: Call) -> None:
+        await call.reader.read(1)
+
+    provider.pages["/v1/messages"] = silent
+    used = service(provider.url, budget=Budget(input_tokens=5000, output_tokens=2500))
+    body = json.dumps({"model": "claude-priced", "max_tokens": 1000, "system": "x" * 4000})
+    for asked in range(1, 4):
+        seen = len(provider.seen)
+        client = broker.client(used, "leaves early")
+        client.request("POST", "/v1/messages", body)
+        assert provider.wait(lambda seen=seen: len(provider.seen) > seen)  # type: ignore[misc]
+        client.close()
+        event = broker.event(sandbox="leaves early")
+        assert (event["status"], event["output_tokens"], event["used"]["output_tokens"]) == (499, 1000, asked * 1000)
+        assert 1000 <= event["input_tokens"] <= 1100
+    before = len(provider.seen)
+    assert broker.ask(used, body=body, sandbox="leaves early").status == 429
+    assert len(provider.seen) == before
+
+
+def test_requests_under_way_are_reserved_against_the_budget(broker: Running, provider: StandIn):
+    """So that a hundred requests at the same time do not use a hundred times what is left."""
+
+    async def silent(call: Call) -> None:
+        await call.reader.read(1)
+
+    provider.pages["/v1/messages"] = silent
+    used = service(provider.url, budget=Budget(output_tokens=3000))
+    body = {"model": "claude-priced", "max_tokens": 2000}
+    with ExitStack() as clients:
+        for _ in range(2):
+            seen = len(provider.seen)
+            client = clients.enter_context(closing(broker.client(used, "reserving")))
+            client.request("POST", "/v1/messages", json.dumps(body))
+            assert provider.wait(lambda seen=seen: len(provider.seen) > seen)  # type: ignore[misc]
+        refused = broker.ask(used, body=body, sandbox="reserving")
+        assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+        assert "requests under way" in refused.json["error"]["message"]
+        assert broker.ask(service(provider.url), "GET", "/v1/models", sandbox="reserving").status == 200
 
 
 def test_a_group_uses_its_budget_together(broker: Running, provider: StandIn):
@@ -353,18 +487,20 @@ def test_a_long_ledger_is_written_anew(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_busy_provider_is_left_alone_by_all(broker: Running, provider: StandIn):
     async def page(call: Call) -> None:
-        await call.answer(b'{"error": "busy"}', 529, "retry-after: 30\r\n")
+        await call.answer(b'{"error": "busy"}', 529, "retry-after: 300\r\n")
 
     used = service(provider.url, header=(("x-api-key", "busy-key"),))
     provider.pages["/v1/messages"] = page
-    first = broker.ask(used, body="{}", sandbox="b1")
-    assert (first.status, first.headers["retry-after"]) == (529, "30")
+    body = {"model": "busy"}
+    first = broker.ask(used, body=body, sandbox="b1", refuse_tools=True)
+    assert (first.status, first.headers["retry-after"]) == (529, "300")
     before = len(provider.seen)
-    second = broker.ask(used, body="{}", sandbox="b2")
+    second = broker.ask(used, body=body, sandbox="b2", refuse_tools=True)
     assert second.status == 429
     seconds = second.headers["retry-after"]
-    assert 0 < int(seconds) <= 31
+    assert 0 < int(seconds) <= 61, "a provider does not keep all sandboxes waiting for longer"
     assert f"ask again in {seconds} s" in second.json["error"]["message"]
     assert len(provider.seen) == before
     provider.pages["/v1/messages"] = answering({})
-    assert broker.ask(service(provider.url), body="{}", sandbox="b2").status == 200
+    assert broker.ask(used, body={"model": "idle"}, sandbox="b2", refuse_tools=True).status == 200
+    assert broker.ask(service(provider.url), body=body, sandbox="b2", refuse_tools=True).status == 200

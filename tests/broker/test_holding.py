@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from belljar.broker import preamble
-from belljar.broker.asking.turns import Turns
+from belljar.broker.asking.judgeprocess import JudgeQueue
 from belljar.broker.http.bytestream import ByteStream, StalledError
 from belljar.broker.http.exchange import Exchange
 from belljar.broker.http.room import Room
@@ -265,12 +265,13 @@ def test_who_says_nothing_takes_no_room_from_a_neighbour(tmp_path: Path):
 
 
 def test_a_sandbox_has_one_place_in_the_queue():
-    turns, served = Turns(), list[str]()
+    queue, served = JudgeQueue(), list[str]()
 
     async def wait(sandbox: str) -> None:
-        async with turns.take(sandbox):
-            served.append(sandbox)
-            await asyncio.sleep(0)
+        release = await queue.acquire(sandbox)
+        served.append(sandbox)
+        await asyncio.sleep(0)
+        release()
 
     async def waiting_for_all() -> None:
         await asyncio.gather(*(wait(each) for each in ["greedy"] * 5 + ["neighbour"]))

@@ -19,7 +19,8 @@ def _with(*lines: bytes, body: bytes = b"{}") -> bytes:
         "proxy-authorization", "x-amz-security-token", "anthropic-auth-token", "x-forwarded-for", "x-forwarded-host",
         "forwarded", "via", "x-real-ip", "true-client-ip", "x-http-method-override", "x_http_method_override",
         "openai-organization", "openai-project", "x-goog-user-project", "x-original-url", "proxy-connection",
-        "keep-alive", "te", "trailer", "expect-ct-token",
+        "keep-alive", "te", "trailer", "expect-ct-token", "x-portkey-custom-host", "helicone-target-url",
+        "x-litellm-api-base", "cf-aig-custom-provider", "X-Codex-Auth-Token", "range", "prefer", "x-of-tomorrow",
     ],
 )  # fmt: skip
 def test_what_speaks_for_others_stays_behind(broker: Running, provider: StandIn, name: str):

@@ -11,7 +11,7 @@ from belljar.broker.dialects import ApiDialect
 from belljar.broker.refusals import RefusedRequest
 from belljar.broker.tools.judging import judge
 from tests.broker.running import Running, service
-from tests.broker.standin import StandIn
+from tests.broker.standin import Call, StandIn
 
 A, C, R, G = ApiDialect.ANTHROPIC, ApiDialect.CHAT, ApiDialect.RESPONSES, ApiDialect.GEMINI
 PNG = "data:image/png;base64,AAAA"
@@ -141,6 +141,43 @@ REFUSED: list[tuple[ApiDialect, dict[str, Any]]] = [
             {"type": "function_call_output", "output": {"type": "input_image", "image_url": "https://leak.test/"}}
         ),
     ),
+    # Below the top: wherever a URL or a tool can hide.
+    (A, {"messages": [{"role": "user", "content": "x", "container": "c"}]}),
+    (A, {"tools": [{"name": "x", "server_url": "https://leak.test/"}]}),
+    (A, {"tools": [{"name": "x", "input_schema": {"properties": {"a": {"$ref": "https://leak.test/"}}}}]}),
+    (A, {"tool_choice": {"type": "auto", "mcp_server": "x"}}),
+    (A, {"context_management": {"edits": [{"type": "fetch", "url": "x"}]}}),
+    (A, {"thinking": {"type": "enabled", "webhookUrl": "x"}}),
+    (A, user({"type": "text", "text": "x", "source": {"type": "url", "url": "https://leak.test/"}})),
+    (A, user({"type": "document", "source": {"type": "text", "data": "x", "url": "https://leak.test/"}})),
+    (A, user({"type": "search_result", "source": {"url": "https://leak.test/"}})),
+    (C, {"messages": [{"role": "assistant", "images": [{"type": "image_url", "image_url": "https://leak.test/"}]}]}),
+    (C, {"messages": [{"role": "assistant", "content": [{"type": "image_url", "image_url": "https://leak.test/"}]}]}),
+    (C, {"messages": [{"role": "assistant", "annotations": [{"url_citation": {"url": "https://leak.test/"}}]}]}),
+    (C, {"messages": [{"role": "assistant", "audio": {"id": "of-another"}}]}),
+    (C, {"messages": [{"role": "tool", "content": "x", "plugins": [{"id": "web"}]}]}),
+    (C, {"provider": {"order": ["x"], "plugins": [{"id": "web"}]}}),
+    (C, {"provider": {"order": [{"url": "https://leak.test/"}]}}),
+    (C, {"tools": [{"type": "function", "function": {"name": "x"}, "server_url": "https://leak.test/"}]}),
+    (C, {"tools": [{"type": "function", "function": {"name": "x", "endpoint": "https://leak.test/"}}]}),
+    (C, {"reasoning": {"effort": "high", "plugins": []}}),
+    (C, {"response_format": {"type": "json_schema", "json_schema": {"schema": {"$ref": "https://leak.test/"}}}}),
+    (C, {"prediction": {"content": [{"type": "image_url", "image_url": "https://leak.test/"}]}}),
+    (C, {"user": {"url": "https://leak.test/"}}),
+    (R, {"tools": [{"type": "function", "name": "x", "server_url": "https://leak.test/"}]}),
+    (R, {"tools": [{"type": "shell", "environment": {"type": "local", "skills": [{"url": "https://leak.test/"}]}}]}),
+    (R, {"text": {"format": {"type": "json_schema", "schema": {"$dynamicRef": "https://leak.test/"}}}}),
+    (R, {"reasoning": {"effort": "high", "mcp": {}}}),
+    (R, given_input({"role": "assistant", "content": [{"type": "output_text", "text": "x", "annotations": [{}]}]})),
+    (R, given_input({"type": "function_call", "name": "x", "arguments": "{}", "server_url": "https://leak.test/"})),
+    (R, given_input({"type": "reasoning", "summary": [{"type": "input_image", "image_url": "https://leak.test/"}]})),
+    (G, {"generationConfig": {"temperature": 1, "tools": [{"googleSearch": {}}]}}),
+    (G, {"generation_config": {"speech_config": {"voice": {"file_uri": "x"}}}}),
+    (G, {"generationConfig": {"responseSchema": {"$ref": "https://leak.test/"}}}),
+    (G, {"toolConfig": {"googleSearch": {}}}),
+    (G, {"tools": [{"functionDeclarations": [{"name": "x", "serverUrl": "https://leak.test/"}]}]}),
+    (G, parts({"text": "x", "fileUri": "https://leak.test/"})),
+    (G, parts({"inlineData": {"mimeType": "text/plain", "fileUri": "https://leak.test/"}})),
     (G, {"Tools": [{"googleSearch": {}}], "tools": []}),
     (G, {"contents": [{"Parts": [{"fileData": {}}], "parts": []}]}),
     (G, {"tools": [{"googleSearch": {}}]}),
@@ -161,7 +198,25 @@ REFUSED: list[tuple[ApiDialect, dict[str, Any]]] = [
     (G, {"systemInstruction": {}, "system_instruction": {"parts": [{"fileData": {}}]}}),
 ]
 
+SCHEMA = {
+    "type": "object",
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "properties": {"url": {"$ref": "#/a"}},
+}
+
 ALLOWED: list[tuple[ApiDialect, dict[str, Any]]] = [
+    (A, {"tools": [{"name": "x", "input_schema": SCHEMA, "cache_control": {"type": "ephemeral", "ttl": "1h"}}]}),
+    (A, {"context_management": {"edits": [{"type": "clear_tool_uses", "exclude_tools": ["web_search"]}]}}),
+    (A, {"metadata": {"user_id": "https://x.test"}, "output_config": {"effort": "high"}}),
+    (C, {"tools": [{"type": "function", "function": {"name": "x", "parameters": SCHEMA, "strict": True}}]}),
+    (C, {"tool_choice": {"type": "function", "function": {"name": "web_search"}}, "provider": {"order": ["x"]}}),
+    (C, {"messages": [{"role": "assistant", "content": None, "refusal": None, "annotations": [], "audio": None}]}),
+    (C, {"messages": [{"role": "assistant", "tool_calls": [{"id": "1", "function": {"arguments": '{"url": "x"}'}}]}]}),
+    (R, {"reasoning": {"effort": "high", "summary": "auto"}, "text": {"verbosity": "low"}, "tool_choice": "auto"}),
+    (R, {"tools": [{"type": "function", "name": "x", "parameters": SCHEMA, "strict": False}]}),
+    (R, given_input({"role": "assistant", "content": [{"type": "output_text", "text": "x", "annotations": []}]})),
+    (G, {"generationConfig": {"temperature": 1, "thinkingConfig": {"thinkingBudget": 1}, "responseSchema": SCHEMA}}),
+    (G, {"toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["googleSearch"]}}}),
     (A, tools("custom", "bash_20250124", "text_editor_20250728", "computer_20250124", "memory_20250818")),
     (A, {"tools": [{"name": "x", "input_schema": {"type": "web_search_20250305"}}]}),
     (A, {"tools": [{"type": None, "name": "x"}]}),
@@ -265,6 +320,41 @@ def test_the_provider_sees_nothing_of_what_is_refused(broker: Running, provider:
         body = json.dumps(request_data).replace(" ", "  ")
         assert broker.ask(service(provider.url, name), path=path, body=body, refuse_tools=True).status == 200
         assert provider.seen[-1].body.decode() == body  # as it was judged, byte by byte
+
+
+async def _streamed(call: Call) -> None:
+    await call.stream()
+    await call.event({"type": "response.created", "response": {"id": "resp_1", "model": "m"}})
+    await call.event({"type": "response.output_item.done", "item": {"type": "message", "id": "msg_1"}})
+    await call.chunk(b"")
+
+
+STORED = {
+    "one answer": lambda call: call.answer(b'{"id": "resp_1", "output": [{"type": "message", "id": "msg_1"}]}'),
+    "a stream": _streamed,
+}
+
+
+@pytest.mark.parametrize("form", STORED)
+def test_a_stored_answer_belongs_to_the_sandbox_that_has_it(broker: Running, provider: StandIn, form: str):
+    """Sandboxes share an account, in which the provider keeps the conversations of all of them."""
+    owner, used = f"owner of {form}", service(provider.url, "openai")
+    provider.pages["/v1/responses"] = STORED[form]
+
+    def ask(sandbox: str, **request: Any) -> int:
+        return broker.ask(used, path="/v1/responses", body=request, sandbox=sandbox, refuse_tools=True).status
+
+    try:
+        assert ask(owner, input="x", store=True) == 200
+        referring = [{"previous_response_id": "resp_1"}, given_input({"type": "item_reference", "id": "msg_1"})]
+        before = len(provider.seen)
+        for request in referring:
+            assert ask("another", **request) == 403
+        assert len(provider.seen) == before
+        for request in referring:
+            assert ask(owner, **request) == 200
+    finally:
+        provider.pages.clear()
 
 
 def test_a_model_that_the_path_names_is_judged_too(broker: Running, provider: StandIn):

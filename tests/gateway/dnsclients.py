@@ -17,10 +17,10 @@ from belljar.gateway.audit.metrics import Metrics
 from belljar.gateway.audit.observing import Observer
 from belljar.gateway.dns.service import DnsService, Forward
 from belljar.gateway.dns.wildcards import WildcardBudget
-from belljar.gateway.io.turns import Owner
 from belljar.gateway.limits import Limits
 from belljar.gateway.sandbox import SandboxState
 from belljar.policy import CompiledPolicy
+from belljar.turns import Owner
 from tests.gateway.driving import Driver
 
 BLOCK_ALL = 'mode: block-all\negress: {allowed_domains: [api.example.org, "*.zone.example.org"]}'

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from belljar.gateway.dns.service import FORWARD_SECONDS, IDLE_SECONDS, MAX_CONNECTIONS, MAX_FORWARDS, Forward
 from belljar.gateway.dns.virtual import TTL, VirtualNames, is_virtual
 from belljar.gateway.io.loop import Loop
-from belljar.gateway.io.turns import SLICE
+from belljar.turns import SLICE
 from belljar.wire.dns.answer import DnsAnswer
 from belljar.wire.dns.format import Rcode
 from belljar.wire.dns.question import Query

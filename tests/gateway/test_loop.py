@@ -9,7 +9,7 @@ import pytest
 
 from belljar.gateway.io.loop import Cancelled, Loop
 from belljar.gateway.io.streams import Stream
-from belljar.gateway.io.turns import Owner
+from belljar.turns import Owner
 from tests.gateway.connections import connected
 from tests.gateway.driving import open_descriptors
 

@@ -2,7 +2,7 @@ import pytest
 
 from belljar.gateway.io.loop import Cancelled, Loop, Task
 from belljar.gateway.io.sharing import Shared
-from belljar.gateway.io.turns import SLICE, Owner
+from belljar.turns import SLICE, Owner
 from tests.gateway.driving import Driver
 
 

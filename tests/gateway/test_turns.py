@@ -8,7 +8,7 @@ import pytest
 
 from belljar.gateway.io.loop import Cancelled
 from belljar.gateway.io.sharing import Shared
-from belljar.gateway.io.turns import SLICE, Owner
+from belljar.turns import SLICE, Owner
 from tests.gateway.connections import connected
 from tests.gateway.driving import Driver
 

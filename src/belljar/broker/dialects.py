@@ -27,6 +27,7 @@ _BY_PATH: Final = (
 """In lower case and without a slash at the end: there are servers to which neither makes a difference."""
 
 _BY_NAME: Final = {"anthropic": ApiDialect.ANTHROPIC, "gemini": ApiDialect.GEMINI}
+_WITHOUT_OUTPUT: Final = re.compile(r".*(?:/count_tokens|:counttokens|:embedcontent|/embeddings)")
 _HARMLESS: Final = re.compile(r".*/embeddings")
 _GEMINI_MODEL: Final = re.compile(r".*/models/([^/:]+):[A-Za-z]+")
 
@@ -41,6 +42,11 @@ def error_form(service: Service, path: str) -> ApiDialect:
     """Return the form in which the client of a service expects an error, whatever it has asked for."""
     found = dialect_of(path)
     return found if found is not ApiDialect.OTHER else _BY_NAME.get(service.name, ApiDialect.OTHER)
+
+
+def generates(path: str) -> bool:
+    """Return whether the answer to a request of a decoded path is made of tokens."""
+    return _WITHOUT_OUTPUT.fullmatch(path.casefold().rstrip("/ ")) is None
 
 
 def is_harmless(path: str) -> bool:

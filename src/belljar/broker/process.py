@@ -14,9 +14,12 @@ from typing import Any, Final
 
 import anyio
 
-from belljar.broker import limits
 from belljar.broker.events import EventLines, tell_of_ledger
 from belljar.broker.handling import Broker
+from belljar.broker.http.accepting import Acceptor
+from belljar.broker.http.fairloop import FairLoop
+from belljar.broker.http.hangups import Hangups
+from belljar.broker.limits import for_this_process
 from belljar.broker.serving import BrokerServing
 from belljar.broker.spending.ledger import SpendingLedger
 from belljar.linux import coredumps
@@ -43,7 +46,8 @@ def run(listener: socket.socket, events: int, state: Path, environ: Mapping[str,
         coredumps.prevent()  # there are keys in memory
     ledger = SpendingLedger(state)
     try:
-        asyncio.run(_serve(listener, events, ledger, environ))
+        with asyncio.Runner(loop_factory=FairLoop) as runner:
+            runner.run(_serve(listener, events, ledger, environ))
     finally:
         ledger.close()
 
@@ -75,13 +79,18 @@ async def _serve(listener: socket.socket, events: int, ledger: SpendingLedger, e
     lines = EventLines(channel)
     tell_of_ledger(ledger, lines)
     broker = Broker(environ, ledger, lines)
-    serving = BrokerServing(broker, limits.for_this_process())
-    server = await loop.create_unix_server(serving.from_sandboxes, sock=listener, backlog=_BACKLOG)
+    hangups = Hangups(loop)
+    limits = for_this_process()
+    serving = BrokerServing(broker, limits, hangups)
+    listener.setblocking(False)  # noqa: FBT003 - the standard library's interface
+    listener.listen(_BACKLOG)
+    acceptor = Acceptor(listener, serving.accounts, serving.from_sandboxes, limits.connections_each)
     await anyio.sleep(0)  # has it import what it would for the first request
     lines.tell({"event": "ready"})
     try:
         await owner.gone.wait()
     finally:
-        server.close()
+        acceptor.close()
         await broker.close()
+        hangups.close()
         channel.close()

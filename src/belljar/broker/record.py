@@ -10,7 +10,9 @@ from belljar.broker.http.exchange import Exchange
 from belljar.broker.preamble import Preamble, limits
 from belljar.broker.refusals import RefusedRequest
 from belljar.broker.spending.answers import Answer
-from belljar.broker.spending.budgets import Budgets, Spending, own_key
+from belljar.broker.spending.budgets import Budgets, own_key
+from belljar.broker.spending.spending import Spending
+from belljar.broker.spending.usage import TokenUsage, tokens_of
 
 _CLIENT_GONE: Final = 499
 
@@ -28,18 +30,30 @@ class RequestRecord:
         self.answer: Answer | None = None
         self.spending: Spending | None = None
         self.is_estimated = False
-        """Whether tokens that the answer does not tell of are counted by its bytes."""
+        """Whether tokens that the provider does not report are counted by bytes."""
+
+        self._lost = TokenUsage()
+        """What was used by a request that has no answer."""
+
+    @property
+    def usage(self) -> TokenUsage:
+        """The tokens that were used, as far as it is known."""
+        return self._lost if self.answer is None else self.answer.usage
 
     def sent(self, data: bytes) -> None:
         """Count bytes of the request."""
         self.passed(len(data), 0)
 
     def received(self, data: bytes) -> None:
-        """Count bytes of the answer, and what they say."""
+        """Count bytes of the answer, and the tokens that they report."""
         self.passed(0, len(data))
-        if self.answer is not None and self.spending is not None:
-            self.answer.feed(data)
-            self.spending.tell(self.answer.usage)
+        if self.answer is None or self.spending is None:
+            return
+        knew_model = self.answer.model is not None
+        self.answer.feed(data)
+        if self.answer.model is not None and not knew_model:
+            self.spending.answered_by(self.answer.model)
+        self.spending.tell(self.answer.usage)
 
     def passed(self, up: int, down: int) -> None:
         """Count bytes both ways."""
@@ -56,18 +70,24 @@ class RequestRecord:
 
     def end(self, budgets: Budgets, events: Events) -> None:
         """Count what is left, and tell."""
-        if self.answer is not None and self.is_estimated:
-            self.answer.estimate(self._up, self._down)
         if self.spending is not None:
+            self._estimate(self.spending)
             with suppress(RefusedRequest):  # nobody is left who could be told that it cannot be written down
-                if self.answer is not None:
-                    self.spending.tell(self.answer.usage)
+                self.spending.tell(self.usage)
             with suppress(RefusedRequest):
                 self.spending.close()
         events.tell(self._event(budgets))
 
+    def _estimate(self, spending: Spending) -> None:
+        """Estimate what the provider has not reported of a request that it has, or a part of it."""
+        if not self.is_estimated or not self._up:
+            return
+        if self.answer is None:
+            self._lost = TokenUsage(tokens_of(self._up), spending.expected.output)
+        else:
+            self.answer.estimate(self._up, self._down, spending.expected.output)
+
     def _event(self, budgets: Budgets) -> dict[str, Any]:
-        usage = self.answer.usage if self.answer else None
         model = self.model or (self.answer.model if self.answer else None)
         dollars = self.spending.dollars if self.spending else None
         optional = {
@@ -83,8 +103,8 @@ class RequestRecord:
             "path": plain(path_of(self._exchange)),
             "status": self.status,
             **{name: value for name, value in optional.items() if value is not None},
-            "input_tokens": usage.input if usage else 0,
-            "output_tokens": usage.output if usage else 0,
+            "input_tokens": self.usage.input,
+            "output_tokens": self.usage.output,
             "bytes_up": self._up,
             "bytes_down": self._down,
             "seconds": round(time.monotonic() - self._started, 3),

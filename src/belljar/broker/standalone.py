@@ -14,6 +14,8 @@ from belljar.broker import limits
 from belljar.broker.doors import Door
 from belljar.broker.events import Events
 from belljar.broker.handling import Broker
+from belljar.broker.http.fairloop import FairLoop
+from belljar.broker.http.hangups import Hangups
 from belljar.broker.preamble import Preamble
 from belljar.broker.secrets import Secret
 from belljar.broker.serving import BrokerServing
@@ -60,7 +62,8 @@ def serve(standalone: Standalone, environ: Mapping[str, str]) -> None:
         coredumps.prevent()  # there are keys in memory
     ledger = SpendingLedger(standalone.state)
     try:
-        asyncio.run(_serve(standalone, ledger, environ))
+        with asyncio.Runner(loop_factory=FairLoop) as runner:
+            runner.run(_serve(standalone, ledger, environ))
     finally:
         ledger.close()
 
@@ -69,7 +72,9 @@ async def _serve(standalone: Standalone, ledger: SpendingLedger, environ: Mappin
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     broker = Broker(environ, ledger, _Told(standalone.on_event))
     preamble = Preamble(SANDBOX, standalone.service, standalone.refuse_tools)
-    connections = BrokerServing(broker, limits.for_this_process()).from_anyone(Door(preamble, token=standalone.token))
+    hangups = Hangups(loop)
+    serving = BrokerServing(broker, limits.for_this_process(), hangups)
+    connections = serving.from_anyone(Door(preamble, token=standalone.token))
     try:
         server = await loop.create_server(connections, standalone.host, standalone.port)
     except OSError as error:
@@ -87,3 +92,4 @@ async def _serve(standalone: Standalone, ledger: SpendingLedger, environ: Mappin
     finally:
         server.close()
         await broker.close()
+        hangups.close()

@@ -15,11 +15,11 @@ from belljar.gateway.dns.virtual import VirtualNames
 from belljar.gateway.dns.wildcards import WildcardBudget
 from belljar.gateway.io.loop import Loop, Task
 from belljar.gateway.io.pipes import Pipes
-from belljar.gateway.io.turns import Owner
 from belljar.gateway.limits import Limits, Usage
 from belljar.gateway.listeners import Listeners
 from belljar.names import Host
 from belljar.policy import CompiledPolicy, Flow, Protocol, Verdict, to_address, without_policy
+from belljar.turns import Owner
 
 if TYPE_CHECKING:  # they are made for a sandbox, and know it
     from belljar.gateway.closing import NoWayOut

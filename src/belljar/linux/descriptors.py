@@ -10,10 +10,12 @@ import select
 import socket
 from array import array
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Final
 
 _MAX_DESCRIPTORS: Final = 253  # what the kernel takes in one message
 _MAX_MESSAGE: Final = 4096
+_LAST_STANDARD: Final = 2
 
 
 def send_sockets(channel: socket.socket, groups: Mapping[str, Iterable[socket.socket]]) -> None:
@@ -55,3 +57,11 @@ def adopt(descriptor: int) -> socket.socket:
     adopted = socket.socket(fileno=descriptor)
     adopted.setblocking(os.get_blocking(descriptor))
     return adopted
+
+
+def close_all_but(kept: int) -> None:
+    """Close every descriptor but one and the standard streams."""
+    for descriptor in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208 - numbers, without making paths
+        if descriptor > _LAST_STANDARD and descriptor != kept:
+            with suppress(OSError):  # that of the listing itself is closed already
+                os.close(descriptor)

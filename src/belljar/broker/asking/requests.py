@@ -1,31 +1,28 @@
 """What a request asks for, held against what its service lets through. Nothing has left the broker by then."""
 
-import asyncio
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from belljar.broker.asking import strictjson
+from belljar.broker.asking.bodies import BodyFacts, BodyQuestion, read_facts
+from belljar.broker.asking.judgeprocess import JudgeProcess
 from belljar.broker.asking.paths import AmbiguousPathError, allowed, decoded, matching_rule
-from belljar.broker.asking.streamoptions import ask_for_usage
-from belljar.broker.asking.turns import Turns
-from belljar.broker.dialects import ApiDialect, dialect_of, is_harmless, model_in
+from belljar.broker.asking.streamoptions import ASK_FOR_USAGE
+from belljar.broker.dialects import ApiDialect, dialect_of, generates, is_harmless, model_in
 from belljar.broker.http import websocket
 from belljar.broker.http.exchange import Exchange
 from belljar.broker.http.headers import without_secrets
 from belljar.broker.http.room import Kept
 from belljar.broker.preamble import Preamble
 from belljar.broker.refusals import RefusedRequest
-from belljar.broker.tools.judging import judge
+from belljar.broker.spending.priceoptions import options_of_headers
+from belljar.broker.spending.spending import Demand
 from belljar.broker.tools.reading import answers_alone
 from belljar.policy.services import PROVIDERS, Service, default_paths
 
-_LARGE: Final = 128 << 10
-_MANY: Final = 4096
-"""Bytes, or values, of a body that takes long enough to be read that others would notice."""
-
-_MOST_NAME: Final = 256
-_turns: Final = Turns()
-"""One at a time, since the data takes several times the room."""
+_LARGE: Final = 64 << 10
+_MANY: Final = 1024
+"""Bytes, or values, of a body that takes so long to be read that others would notice."""
 
 
 class Asked(NamedTuple):
@@ -38,10 +35,18 @@ class Asked(NamedTuple):
     is_judged: bool = False
     """Whether its body was read, and is kept."""
 
-    model: str | None = None
+    demand: Demand = Demand()
+    references: tuple[str, ...] = ()
+    """Identifiers of earlier answers that it goes on from."""
+
     is_websocket: bool = False
     hides_usage: bool = False
     """Whether the answer tells of tokens because the broker has asked for it."""
+
+    @property
+    def model(self) -> str | None:
+        """The model that it names."""
+        return self.demand.models[0] if self.demand.models else None
 
 
 def path_of(exchange: Exchange) -> str:
@@ -49,15 +54,17 @@ def path_of(exchange: Exchange) -> str:
     return exchange.target.partition("?")[0]
 
 
-async def read(exchange: Exchange, preamble: Preamble, kept: Kept) -> Asked:
+async def read(exchange: Exchange, preamble: Preamble, kept: Kept, judging: JudgeProcess) -> Asked:
     """Return what a request asks for; if its body has to be read for that, it is kept. Raises RefusedRequest."""
     service = preamble.service
     path, rule = _check_path(exchange, service)
     if exchange.method in {"GET", "HEAD"} and exchange.has_body:
         raise RefusedRequest(400, "http", f"a {exchange.method} has no body")
-    query = without_secrets(exchange.target.partition("?")[2])
-    asked = Asked(path_of(exchange) + (f"?{query}" if query else ""), dialect_of(path), model=model_in(path))
     refuses = preamble.refuse_tools and not service.server_tools
+    if refuses:
+        answers_alone(model_in(path))
+    query = without_secrets(exchange.target.partition("?")[2])
+    asked = Asked(path_of(exchange) + (f"?{query}" if query else ""), dialect_of(path))
     is_websocket = exchange.method == "GET" and websocket.wanted(exchange.headers)
     if is_websocket:
         if counts_tokens(service):
@@ -68,8 +75,22 @@ async def read(exchange: Exchange, preamble: Preamble, kept: Kept) -> Asked:
     if refuses and (is_websocket or (exchange.has_body and asked.dialect is ApiDialect.OTHER)):
         _check_named(service, rule, path)
     if exchange.has_body and asked.dialect is not ApiDialect.OTHER and (refuses or counts_tokens(service)):
-        return await _judged(exchange, asked, kept, preamble, refuses=refuses)
-    return asked
+        question = BodyQuestion(asked.dialect, refuses, counts_tokens(service))
+        facts = await _judged(exchange, question, kept, preamble, judging)
+        asked = asked._replace(is_judged=True, hides_usage=facts.hides_usage, references=facts.references)
+    else:
+        facts = BodyFacts()
+    return asked._replace(demand=_demand(exchange, path, facts, kept))
+
+
+def _demand(exchange: Exchange, path: str, facts: BodyFacts, kept: Kept) -> Demand:
+    return Demand(
+        models=tuple(model for model in (model_in(path), facts.model) if model is not None),
+        options=(*facts.price_options, *options_of_headers(exchange.headers)),
+        body=len(kept) or exchange.length or 0,
+        max_output=facts.max_output,
+        generates=exchange.has_body and generates(path),
+    )
 
 
 def _check_path(exchange: Exchange, service: Service) -> tuple[str, str]:
@@ -105,7 +126,9 @@ def _check_named(service: Service, rule: str, path: str) -> None:
     )
 
 
-async def _judged(exchange: Exchange, asked: Asked, kept: Kept, preamble: Preamble, *, refuses: bool) -> Asked:
+async def _judged(
+    exchange: Exchange, question: BodyQuestion, kept: Kept, preamble: Preamble, judging: JudgeProcess
+) -> BodyFacts:
     codings = {value for name, value in exchange.headers if name == b"content-encoding"} - {b"identity"}
     if codings:
         shown = b", ".join(codings).decode("latin-1")[:40]
@@ -113,49 +136,25 @@ async def _judged(exchange: Exchange, asked: Asked, kept: Kept, preamble: Preamb
             415, "encoding", f"the body is encoded ({shown!r}), and has to be read here; send it as it is"
         )
     await exchange.whole_body(kept)
-    body = kept.whole()
-    if len(body) < _LARGE and strictjson.most_values(body) < _MANY:
-        request = _read_body(body, asked.dialect, refuses=refuses)
+    if len(kept) < _LARGE and strictjson.most_values(kept.whole()) < _MANY:
+        facts = read_facts(kept.whole(), question)
     else:
-        async with _turns.take(preamble.sandbox):
-            request = await asyncio.to_thread(_read_body, body, asked.dialect, refuses=refuses)
-    asked = asked._replace(is_judged=True, model=asked.model or request.get("model"))
-    if refuses:
-        answers_alone(asked.model)
-    service = preamble.service
-    if request.get("models") is not None and _counts(service, "dollars"):
+        facts = await judging.read_facts(preamble.sandbox, question, kept)
+    if facts.has_other_models and counts_dollars(preamble.service):
         raise RefusedRequest(403, "price", "there is a budget in dollars, and models may have other prices; name one")
-    if counts_tokens(service) and asked.dialect is ApiDialect.CHAT:
-        changed = ask_for_usage(body, request)
-        if changed is not None:
-            kept.replace(changed)
-            return asked._replace(hides_usage=True)
-    return asked
-
-
-def _read_body(body: bytes, dialect: ApiDialect, *, refuses: bool) -> dict[str, Any]:
-    """Return what a body says, if it may. Raises RefusedRequest."""
-    try:
-        data = strictjson.read(body)
-    except strictjson.NotJsonError as error:
-        raise RefusedRequest(400, "json", f"the body cannot be judged: {error}") from None
-    if not isinstance(data, dict):
-        raise RefusedRequest(400, "json", "the body is to be a JSON object")
-    for model in (data.get("model"), *_listed(data.get("models"))):
-        if model is not None and not (isinstance(model, str) and len(model) <= _MOST_NAME):
-            raise RefusedRequest(400, "form", f"model is to be a name of at most {_MOST_NAME} characters")
-    if refuses:
-        judge(dialect, data)
-    return data
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+    if facts.hides_usage:
+        kept.end_with(ASK_FOR_USAGE)
+    return facts
 
 
 def counts_tokens(service: Service) -> bool:
     """Tell whether a service has a bound that takes reading what passes."""
     return _counts(service, "input_tokens", "output_tokens", "dollars")
+
+
+def counts_dollars(service: Service) -> bool:
+    """Return whether a service has a bound that takes prices."""
+    return _counts(service, "dollars")
 
 
 def _counts(service: Service, *names: str) -> bool:

@@ -12,6 +12,7 @@ _MOST_DEPTH: Final = 100
 _MOST_VALUES: Final = 500_000
 """How many a text may have: each takes far more room and time than its bytes."""
 
+_MAX_DIGITS: Final = 64
 _TOKEN: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},]', re.DOTALL)  # takes back nothing: linear, flat
 _BUILDING: Final = (b"[", b"{", b",")
 
@@ -29,7 +30,13 @@ def read(body: bytes) -> Any:
     if most_values(body) > _MOST_DEPTH:
         _check_size(text)
     try:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse_constant)
+        return json.loads(
+            text,
+            object_pairs_hook=_once,
+            parse_constant=_refuse_constant,
+            parse_int=_integer,
+            parse_float=_fraction,
+        )
     except json.JSONDecodeError as error:
         raise NotJsonError(f"it is not JSON: {error.msg} at character {error.pos}") from None
     except NotJsonError:
@@ -43,6 +50,19 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise NotJsonError("it has an object with the same key twice")
     return found
+
+
+def _integer(digits: str) -> int:
+    """Return an integer of a bounded length: making one takes time by the square of its digits."""
+    if len(digits) > _MAX_DIGITS:
+        raise NotJsonError(f"it has a number of more than {_MAX_DIGITS} digits")
+    return int(digits)
+
+
+def _fraction(digits: str) -> float:
+    if len(digits) > _MAX_DIGITS:
+        raise NotJsonError(f"it has a number of more than {_MAX_DIGITS} digits")
+    return float(digits)
 
 
 def _refuse_constant(name: str) -> NoReturn:

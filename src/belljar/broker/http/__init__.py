@@ -1,1 +1,1 @@
-"""HTTP with clients: bytes of which little is held, requests one after another, and the headers that go through."""
+"""HTTP with clients: connections in fair turns, bytes of which little is held, and the headers that go through."""

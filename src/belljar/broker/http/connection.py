@@ -1,8 +1,8 @@
 """A client's connection, and the task that serves it.
 
-When the client is gone, the task is cancelled, wherever it is, and with it the request to the provider, which nobody
-would read the answer of. The end of a client's bytes counts as its being gone once it has said all that it had to say,
-as it does for other servers.
+When the client is gone, the task is cancelled, wherever it is, and with it the request to the provider, whose answer
+would have no reader; and what the client has sent is dropped. The end of a client's bytes counts as its being gone once
+it has sent all of its request, as it does for other servers.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from belljar.broker.http.bytestream import ByteStream, StalledError
+from belljar.broker.http.hangups import Hangups
 
 
 class ClientGoneError(Exception):
@@ -19,16 +20,26 @@ class ClientGoneError(Exception):
 class Connection(ByteStream):
     """One connection, served by a task of its own."""
 
-    def __init__(self, serve: Callable[["Connection"], Coroutine[Any, Any, None]], stalled_seconds: float) -> None:
+    def __init__(
+        self,
+        serve: Callable[["Connection"], Coroutine[Any, Any, None]],
+        stalled_seconds: float,
+        hangups: Hangups | None = None,
+    ) -> None:
         super().__init__()
         self._serve = serve
         self._stalled_seconds = stalled_seconds
-        self._listens = False
+        self._hangups = hangups
+        self._descriptor = -1
+        self._listens = self._has_left = False
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to serve."""
         super().connection_made(transport)
+        if self._hangups is not None:
+            self._descriptor = transport.get_extra_info("socket").fileno()
+            self._hangups.watch(self._descriptor, self._hung_up)
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def eof_received(self) -> bool:
@@ -39,13 +50,15 @@ class Connection(ByteStream):
 
     def connection_lost(self, error: Exception | None) -> None:
         """End with the client."""
+        if self._hangups is not None:
+            self._hangups.forget(self._descriptor)
         super().connection_lost(error)
         self._cancel()
 
     def listens(self, *, only: bool) -> None:
-        """Say whether the client has said all of its request. Raises ClientGoneError if it has left after that."""
+        """Set whether the client has sent all of its request. Raises ClientGoneError if it has left after that."""
         self._listens = only
-        if only and self.has_ended:
+        if only and (self.has_ended or self._has_left):
             raise ClientGoneError
 
     async def reply(self, data: bytes) -> None:
@@ -62,6 +75,15 @@ class Connection(ByteStream):
             pass
         finally:
             self.transport.close()
+
+    def _hung_up(self, can_be_answered: bool) -> None:  # noqa: FBT001 - the type of the callback
+        self._has_left = True
+        if not can_be_answered:
+            self.drop()
+            self.transport.abort()
+            self._cancel()
+        elif self._listens:
+            self._cancel()
 
     def _cancel(self) -> None:
         if self._task is not None and not self._task.done():

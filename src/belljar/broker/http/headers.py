@@ -1,9 +1,8 @@
 """Which headers go through, and which do not.
 
-A sandbox's own credentials stay behind, whatever they are: a broker that passed them on would be a way to use somebody
-else's account. So do headers by which a client would speak for others: where a request came from, which method is
-really meant, and which of the key's organisations or projects pays, which is the key's owner's choice. And nothing asks
-for an answer of which it cannot be read what it took.
+Of a sandbox's own headers, those go to the provider that are known to be harmless; all others stay behind. There is no
+end of headers by which a gateway for models is told where to send a request (`x-portkey-custom-host`), whose account
+pays, which key to use or what the method is. A policy can set any header for its service.
 """
 
 from collections.abc import Iterable
@@ -15,31 +14,26 @@ Header = tuple[bytes, bytes]
 _HOP_BY_HOP: Final = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"}
 )
-_SPEAKS_OF_SECRETS: Final = (b"auth", b"api-key", b"apikey", b"cookie", b"token", b"secret", b"credential", b"password")
-_SPEAKS_FOR_OTHERS: Final = (
-    b"sec-websocket-",
-    b"forwarded",
-    b"method-override",
-    b"http-method",
-    b"real-ip",
-    b"client-ip",
-    b"proxy-",
+_SENT: Final = frozenset(
+    b"""
+    accept accept-language cache-control content-encoding content-language content-type date if-match
+    if-modified-since if-none-match if-unmodified-since pragma priority user-agent
+
+    anthropic-beta anthropic-dangerous-direct-browser-access anthropic-version
+    openai-beta
+    http-referer x-title
+    x-goog-api-client
+
+    conversation-id conversation_id idempotency-key originator request-id session-id session_id thread-id
+    thread_id traceparent version x-app x-client-request-id x-request-id x-session-id
+    """.split()
 )
-_NEVER_SENT: Final = frozenset(
-    {
-        b"host",
-        b"expect",
-        b"via",
-        b"accept-encoding",
-        b"content-length",
-        b"openai-organization",
-        b"openai-project",
-        b"x-goog-user-project",
-        b"x-original-url",
-        b"x-rewrite-url",
-        b"x-goog-fieldmask",
-    }
-)
+"""Those of HTTP, of the known providers, and by which clients name themselves and their requests. No part of an answer
+(`range`) and no later one (`prefer`) can be asked for: neither says what it took.
+"""
+
+_SENT_PREFIXES: Final = (b"x-stainless-", b"x-codex-", b"x-claude-code-", b"x-opencode-")
+_SECRETS: Final = (b"auth", b"api-key", b"apikey", b"cookie", b"token", b"secret", b"credential", b"password")
 _NEVER_RETURNED: Final = frozenset({b"set-cookie", b"set-cookie2", b"alt-svc", b"proxy-authenticate"})
 _SECRET_PARAMETERS: Final = frozenset({"key", "access_token", "oauth_token", "api_key", "apikey", "api-key", "token"})
 _READABLE_FORMS: Final = frozenset({"alt=json", "alt=sse"})
@@ -52,7 +46,7 @@ def for_upstream(received: Iterable[Header], ours: Iterable[Header], *, is_judge
     pairs = list(received)
     set_here = {**(_AS_JUDGED if is_judged else {}), **{name.lower(): value for name, value in ours}}
     without = _hop_by_hop(pairs) | set_here.keys() | ({b"content-encoding"} if is_judged else set())
-    sent = [(name, value) for name, value in pairs if not {name, _spelled(name)} & without and _may_be_sent(name)]
+    sent = [(name, value) for name, value in pairs if name not in without and _may_be_sent(name)]
     return [*sent, (b"accept-encoding", b"identity"), *set_here.items()]
 
 
@@ -76,14 +70,9 @@ def first(headers: Iterable[Header], name: bytes) -> bytes | None:
 
 
 def _may_be_sent(name: bytes) -> bool:
-    spelled = _spelled(name)
-    parts = (*_SPEAKS_OF_SECRETS, *_SPEAKS_FOR_OTHERS, b"sec-websocket-")
-    return spelled not in _NEVER_SENT | _HOP_BY_HOP and not any(part in spelled for part in parts)
-
-
-def _spelled(name: bytes) -> bytes:
-    """Return what some servers take a name for."""
-    return name.replace(b"_", b"-")
+    if name in _SENT:
+        return True
+    return name.startswith(_SENT_PREFIXES) and not any(part in name for part in _SECRETS)
 
 
 def _stays_behind(part: str) -> bool:

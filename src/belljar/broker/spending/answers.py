@@ -1,26 +1,29 @@
 """What an answer says of itself while it goes by: the tokens that it took, and the model that it came from."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
-from belljar.broker.spending.jsonscanner import JsonScanner, Path
-from belljar.broker.spending.usage import TokenUsage, read_usage
+from belljar.broker.spending.jsonscanner import ARRAY, JsonScanner, Path
+from belljar.broker.spending.usage import TokenUsage, read_usage, tokens_of
 
 _USAGE: Final = frozenset({(b"usage",), (b"usageMetadata",), (b"message", b"usage"), (b"response", b"usage")})
 _MODEL: Final = frozenset({(b"model",), (b"modelVersion",), (b"message", b"model"), (b"response", b"model")})
+_IDENTIFIER: Final = frozenset({(b"id",), (b"response", b"id"), (b"item", b"id"), (b"output", ARRAY, b"id")})
 _LINE_ENDS: Final = (b"\n", b"\r\n", b"\r")
 _FIELD: Final = b"data:"
-_TELLING: Final = (b"usage", b"model")
-_BYTES_OF_TOKEN: Final = 4
+_TELLING: Final = (b"usage", b"model", b'"item"')
 
 
 class Answer:
     """Is fed an answer's body, and knows what it has said so far."""
 
-    def __init__(self, content_type: bytes) -> None:
+    def __init__(self, content_type: bytes, remember: Callable[[str], None] | None = None) -> None:
+        """Read an answer of a content type; `remember` is called with the identifiers of what the provider stores."""
+        self._remember = remember
         self.usage = TokenUsage()
         self.model: str | None = None
         kind = content_type.partition(b";")[0].strip().lower()
-        self._scanner = JsonScanner(_USAGE | _MODEL, self._found)
+        self._scanner = JsonScanner(_USAGE | _MODEL | (_IDENTIFIER if remember else frozenset()), self._found)
         self._events = _Events(self._scanner) if kind == b"text/event-stream" else None
         self._is_json = kind.endswith(b"json")
         self._is_whole = True
@@ -48,21 +51,28 @@ class Answer:
         if self._events is not None:
             self.usage = self.usage._replace(output=max(self.usage.output, self._events.count))
 
-    def estimate(self, sent: int, received: int) -> None:
-        """Count what was not told, by the bytes of the request and of the answer.
+    def estimate(self, sent: int, received: int, expected_output: int) -> None:
+        """Count what was not reported, by the bytes of the request and of the answer.
 
-        Who leaves with an answer just before its account comes has had it all the same.
+        A client that leaves with an answer just before its usage comes has had it all the same; and an answer that is
+        no stream was complete before its first byte came.
         """
-        if self._is_whole and (any(self.usage) or not self.is_stream):
+        if self._is_whole and any(self.usage):
             return
-        output = self._events.count if self._events is not None else received // _BYTES_OF_TOKEN
+        if self._events is not None:
+            output = self._events.count
+        else:
+            output = tokens_of(received) if self._is_whole else max(tokens_of(received), expected_output)
         self.usage = self.usage._replace(
-            input=self.usage.input or sent // _BYTES_OF_TOKEN, output=max(self.usage.output, output)
+            input=self.usage.input or tokens_of(sent), output=max(self.usage.output, output)
         )
 
     def _found(self, path: Path, value: Any) -> None:
         if path in _USAGE:
             self.usage = self.usage.merged(read_usage(value))
+        elif path in _IDENTIFIER:
+            if self._remember is not None and isinstance(value, str):
+                self._remember(value)
         elif isinstance(value, str) and self.model is None:
             self.model = value[:200]
 

@@ -22,12 +22,12 @@ _TOKEN: Final = re.compile(rb'["{}\[\]:,]')
 _REST_OF_STRING: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)  # takes nothing back: linear
 _QUOTE, _COLON, _OBJECT = b'":{'
 _OPENING, _CLOSING = frozenset(b"{["), frozenset(b"}]")
-_MOST_LEVELS: Final = 2
+_MAX_LEVELS: Final = 3
 """How deep wanted paths are, at most."""
 
 _MOST_KEY: Final = 64
 _MOST_VALUE: Final = 64 << 10
-_ARRAY: Final = b"[]"
+ARRAY: Final = b"[]"
 
 
 class JsonScanner:
@@ -64,7 +64,7 @@ class JsonScanner:
                 self._opened(array=token != _OBJECT)
             elif token in _CLOSING:
                 self._closed(data, at)
-            elif self._depth <= _MOST_LEVELS:
+            elif self._depth <= _MAX_LEVELS:
                 self._read_punctuation(data, at, token)
         if self._captured is not None:
             self._keep(data, len(data))
@@ -76,7 +76,7 @@ class JsonScanner:
             self._string.clear()
             self._keep_string(data, start)
             return len(data)
-        if self._depth <= _MOST_LEVELS:
+        if self._depth <= _MAX_LEVELS:
             self._string[:] = data[start : min(match.end() - 1, start + _MOST_KEY)]
         return match.end()
 
@@ -106,19 +106,19 @@ class JsonScanner:
         if array and self._depth == 0:
             return
         self._depth += 1
-        if self._depth <= _MOST_LEVELS:
-            self._path.append(_ARRAY if array else b"")
+        if self._depth <= _MAX_LEVELS:
+            self._path.append(ARRAY if array else b"")
 
     def _closed(self, data: bytes, at: int) -> None:
         if self._depth == self._captured_at:
             self._value_ended(data, at)
         if self._depth:
-            if self._depth <= _MOST_LEVELS:
+            if self._depth <= _MAX_LEVELS:
                 self._path.pop()
             self._depth -= 1
 
     def _key_ended(self, at: int) -> None:
-        if self._captured is not None or not 0 < self._depth <= _MOST_LEVELS or self._path[-1] is _ARRAY:
+        if self._captured is not None or not 0 < self._depth <= _MAX_LEVELS or self._path[-1] is ARRAY:
             return
         self._path[-1] = bytes(self._string)
         if (path := tuple(self._path)) in self._wanted:

@@ -39,6 +39,10 @@ class Amounts(NamedTuple):
             self.bytes + more.bytes,
         )
 
+    def minus(self, less: "Amounts") -> "Amounts":
+        """Return the difference."""
+        return self.plus(Amounts(-less.requests, -less.input_tokens, -less.output_tokens, -less.dollars, -less.bytes))
+
 
 class SpendingLedger:
     """The file, and what it adds up to. There is one broker for a directory at a time; a second one waits."""

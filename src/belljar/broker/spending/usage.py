@@ -4,7 +4,14 @@ Tokens that were written to a cache or read from one are input. Providers say th
 it (the others).
 """
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+_BYTES_OF_TOKEN: Final = 4
+
+
+def tokens_of(size: int) -> int:
+    """Return an estimate of how many tokens so many bytes are."""
+    return size // _BYTES_OF_TOKEN
 
 
 class TokenUsage(NamedTuple):

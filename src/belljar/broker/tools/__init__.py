@@ -3,8 +3,9 @@
 Theory of operation
 -------------------
 A sandbox without a network that may ask a provider for a web search has a network. Providers add such tools all the
-time, so what is known to stay between the client and the model is let through (`facts`), and everything else is refused
-by its name: tools, fields at the top, items and parts of a conversation, and where an image comes from.
+time, so what is known to stay between the client and the model is let through (`forms`), and everything else is refused
+by its name, at any depth: tools, fields, items and parts of a conversation, and where an image comes from.
 
-What a client itself defines is its own, and is not looked into: a tool's schema, its arguments, and texts.
+What a client itself defines is its own: texts, and its tools' arguments, are not looked into, and in a tool's schema
+only references are.
 """

@@ -1,49 +1,109 @@
 """Requests to Anthropic's Messages, and to those who copy them."""
 
-from typing import Any
+import re
+from typing import Any, Final
 
-from belljar.broker.tools.facts import (
-    ANTHROPIC_BLOCKS,
-    ANTHROPIC_FIELDS,
-    ANTHROPIC_SERVER_CALLS,
-    ANTHROPIC_SOURCES,
-    ANTHROPIC_TOOLS,
+from belljar.broker.tools.forms import (
+    Form,
+    anything,
+    array_of,
+    labels,
+    object_of,
+    plain,
+    plain_fields,
+    schema,
+    settings,
+    text_or,
+    typed,
 )
-from belljar.broker.tools.reading import answers_alone, items, kind_of, malformed, mapping, one_of, only
+from belljar.broker.tools.reading import answers_alone, refuse, shown
+
+_PROVIDERS_TOOLS: Final = re.compile(r"(?:bash|text_editor|computer|memory|tool_search_tool_[a-z0-9]+)_\d{8}")
+"""Those that the client runs, and the ones that look for tools in the request itself."""
+
+_SERVER_CALLS: Final = re.compile(r"tool_search_tool_[a-z0-9_]+")
+"""What a provider's own tool may be called in a conversation: the one that looks for tools in the request itself."""
+
+_CITATION: Final = object_of(
+    plain_fields(
+        """
+        type cited_text document_index document_title start_char_index end_char_index start_page_number
+        end_page_number start_block_index end_block_index search_result_index source title
+        """
+    )
+)
+_CACHED: Final[dict[str, Form]] = {"cache_control": settings}
+
+
+def _content(value: Any, where: str) -> None:
+    _CONTENT(value, where)
+
+
+def _server_call(value: Any, where: str) -> None:
+    if not (isinstance(value, str) and _SERVER_CALLS.fullmatch(value)):
+        raise refuse(f"a call of the provider's tool {shown(value)} in {where}")
+
+
+def _block(names: str, **others: Form) -> Form:
+    return object_of({"type": plain, **plain_fields(names), **_CACHED, **others})
+
+
+_SOURCE: Final = typed(
+    {
+        "base64": object_of(plain_fields("type media_type data")),
+        "text": object_of(plain_fields("type media_type data")),
+        "content": object_of({"type": plain, "content": _content}),
+    }
+)
+_CITED: Final = object_of(plain_fields("enabled"))
+_CONTENT: Final = text_or(
+    array_of(
+        typed(
+            {
+                "text": _block("text", citations=array_of(_CITATION)),
+                "image": _block("", source=_SOURCE),
+                "document": _block("title context", source=_SOURCE, citations=_CITED),
+                "thinking": _block("thinking signature"),
+                "redacted_thinking": _block("data"),
+                "tool_use": _block("id name", input=anything, caller=settings),
+                "tool_result": _block("tool_use_id is_error", content=_content),
+                "search_result": _block("source title", content=_content, citations=_CITED),
+                "tool_reference": _block("tool_name"),
+                "compaction": _block("encrypted_content", content=_content),
+                "server_tool_use": _block("id", name=_server_call, input=anything, caller=settings),
+                "tool_search_tool_result": _block("tool_use_id", content=settings),
+            }
+        )
+    )
+)
+_TOOL: Final = """
+    name description strict defer_loading allowed_callers eager_input_streaming max_characters display_width_px
+    display_height_px display_number enable_zoom
+"""
+_ANY_TOOL: Final = _block(_TOOL, input_schema=schema, input_examples=anything)
+_FORMAT: Final = object_of({"type": plain, "name": plain, "schema": schema})
+_REQUEST: Final = object_of(
+    {
+        **plain_fields(
+            """
+            model max_tokens stop_sequences stream temperature top_k top_p service_tier betas speed inference_geo
+            """
+        ),
+        **_CACHED,
+        "messages": array_of(object_of({"role": plain, "content": _content})),
+        "system": _content,
+        "tools": array_of(typed({"custom": _ANY_TOOL}, usual="custom", others=(_PROVIDERS_TOOLS, _ANY_TOOL))),
+        "tool_choice": settings,
+        "metadata": labels,
+        "thinking": settings,
+        "context_management": settings,
+        "output_config": object_of({"effort": plain, "format": _FORMAT, "task_budget": settings}),
+        "output_format": _FORMAT,
+    }
+)
 
 
 def judge(request: dict[str, Any]) -> None:
-    """Refuse what asks the provider for more than an answer. Raises Refused."""
-    only(request, ANTHROPIC_FIELDS, "the field")
+    """Refuse what asks the provider for more than an answer. Raises RefusedRequest."""
+    _REQUEST(request, "")
     answers_alone(request.get("model"))
-    for tool in items(request.get("tools"), "tools"):
-        one_of(kind_of(tool, "custom"), ANTHROPIC_TOOLS, "a tool of the type")
-    _content(request.get("system"), "system")
-    for message in items(request.get("messages"), "messages"):
-        _content(message.get("content"), "a message's content")
-
-
-def _content(content: Any, where: str) -> None:
-    if content is None or isinstance(content, str):
-        return
-    for block in items(content, where):
-        _block(block)
-
-
-def _block(block: dict[str, Any]) -> None:
-    kind = kind_of(block)
-    one_of(kind, ANTHROPIC_BLOCKS, "a content block of the type")
-    if kind == "server_tool_use":
-        one_of(block.get("name"), ANTHROPIC_SERVER_CALLS, "a call of the provider's tool")
-    elif kind in {"image", "document"}:
-        _source(mapping(block.get("source"), f"the source of {kind}"))
-    elif kind == "tool_result":
-        _content(block.get("content"), "a tool result's content")
-
-
-def _source(source: dict[str, Any]) -> None:
-    one_of(source.get("type"), ANTHROPIC_SOURCES, "content whose source has the type")
-    if "url" in source or "file_id" in source:
-        raise malformed("a source", "one that has its content in it, without url and file_id")
-    if source["type"] == "content":
-        _content(source.get("content"), "a source's content")

@@ -1,13 +1,18 @@
 """Small steps for walking through a request: what is not as it should be is refused, with its name in the message."""
 
-from collections.abc import Collection, Iterator
-from re import Pattern
-from typing import Any
+import re
+from collections.abc import Iterator
+from typing import Any, Final
 
 from belljar.broker.refusals import RefusedRequest
-from belljar.broker.tools.facts import JUDGED_NAMES, SEARCHING_MODELS
 
-_MOST_SHOWN = 80
+_MAX_SHOWN: Final = 80
+_SEARCHING_MODELS: Final = re.compile(
+    r".*(?:-search(?:-|$|:)|deep-research|[:-]online(?:$|:)|@preset/|openrouter/auto(?:$|:)).*"
+    r"|(?:.*[/-])?(?:sonar|compound)(?:[-:].*)?",
+    re.DOTALL,
+)
+"""Models that go out by themselves, or may: what a preset is, only the account knows; a router has others choose."""
 
 
 def refuse(what: str) -> RefusedRequest:
@@ -29,16 +34,13 @@ def malformed(where: str, wanted: str) -> RefusedRequest:
 def shown(value: object) -> str:
     """Return a name of a sandbox's, as a message has it."""
     text = str(value)
-    return repr(text[:_MOST_SHOWN] + ("..." if len(text) > _MOST_SHOWN else ""))
+    return repr(text[:_MAX_SHOWN] + ("..." if len(text) > _MAX_SHOWN else ""))
 
 
 def mapping(value: Any, where: str) -> dict[str, Any]:
-    """Return what has to be an object, in which nobody takes one name for another that is judged: some ignore case."""
+    """Return what has to be an object."""
     if not isinstance(value, dict):
         raise malformed(where, "an object")
-    for name in value:
-        if name not in JUDGED_NAMES and name.casefold() in JUDGED_NAMES:
-            raise refuse(f"the field {shown(name)} in {where}, which some would read as {name.casefold()}")
     return value
 
 
@@ -52,20 +54,6 @@ def items(value: Any, where: str) -> Iterator[dict[str, Any]]:
         yield mapping(each, f"what is in {where}")
 
 
-def only(found: Collection[str], known: Collection[str], what: str) -> None:
-    """Refuse names that are not known."""
-    for name in found:
-        if name not in known:
-            raise refuse(f"{what} {shown(name)}")
-
-
-def one_of(value: Any, known: Collection[str] | Pattern[str], what: str) -> None:
-    """Refuse a kind that is not known."""
-    if isinstance(value, str) and (known.fullmatch(value) if isinstance(known, Pattern) else value in known):
-        return
-    raise refuse(f"{what} {shown(value)}")
-
-
 def kind_of(value: dict[str, Any], usual: str | None = None) -> str | None:
     """Return the type that an object says it has; null is none."""
     kind = value.get("type")
@@ -76,7 +64,7 @@ def kind_of(value: dict[str, Any], usual: str | None = None) -> str | None:
 
 def answers_alone(model: Any) -> None:
     """Refuse a model that is known to go out by itself."""
-    if isinstance(model, str) and SEARCHING_MODELS.fullmatch(model.strip().lower()):
+    if isinstance(model, str) and _SEARCHING_MODELS.fullmatch(model.strip().lower()):
         raise refuse(f"the model {shown(model)}, which searches by itself")
 
 

@@ -1,4 +1,7 @@
-"""A provider that asks for patience asks all who use the same key: while it lasts, none of them bothers it."""
+"""A provider that asks for patience asks all who use the same key and model: while it lasts, none of them asks.
+
+Which model that is, the sandboxes say, and how long, the provider; so neither may keep others waiting for long.
+"""
 
 import hashlib
 import time
@@ -10,11 +13,14 @@ from belljar.broker.refusals import RefusedRequest
 from belljar.broker.secrets import Secret
 
 _BUSY: Final = frozenset({429, 503, 529})
-_LONGEST: Final = 3600.0
+_MAX_SECONDS: Final = 60.0
+"""Afterwards one request is let through, whatever the provider has asked for, and shows whether it still holds."""
+
+_MAX_KEYS: Final = 1024
 
 
 class Backoff:
-    """Until when nobody asks, for each upstream and key."""
+    """Until when nobody asks, for each upstream, key and model."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -28,7 +34,7 @@ class Backoff:
             raise RefusedRequest(
                 429,
                 "provider.busy",
-                f"the provider has asked everyone who uses this key to wait; ask again in {seconds} s",
+                f"the provider has asked all who use this key and model to wait; ask again in {seconds} s",
                 retry_after=seconds,
             )
         self._until.pop(key, None)
@@ -36,12 +42,15 @@ class Backoff:
     def learn(self, key: bytes, status: int, retry_after: bytes | None) -> None:
         """Remember what an answer says."""
         if status in _BUSY and retry_after is not None and (seconds := _seconds(retry_after)) > 0:
-            self._until[key] = self._clock() + min(seconds, _LONGEST)
+            now = self._clock()
+            self._until = {each: until for each, until in self._until.items() if until > now}
+            if len(self._until) < _MAX_KEYS:
+                self._until[key] = now + min(seconds, _MAX_SECONDS)
 
 
-def key_of(target: str, headers: Iterable[tuple[str, Secret]]) -> bytes:
-    """Return what stands for an upstream and a key, without being one."""
-    text = "\n".join([target, *(f"{name}: {value.reveal()}" for name, value in headers)])
+def key_of(target: str, headers: Iterable[tuple[str, Secret]], model: str | None) -> bytes:
+    """Return what stands for an upstream, a key and a model, without being one."""
+    text = "\n".join([target, model or "", *(f"{name}: {value.reveal()}" for name, value in headers)])
     return hashlib.sha256(text.encode()).digest()
 
 

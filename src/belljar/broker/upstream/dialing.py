@@ -15,6 +15,8 @@ from belljar.broker.http.bytestream import ByteStream, StalledError
 from belljar.broker.upstream.tls import TlsStream
 
 _SECONDS_BETWEEN_ADDRESSES: Final = 0.25
+_MAX_READ: Final = 16 << 10
+"""Bytes that are parsed at once: an answer may consist of the smallest chunks, events and interim heads."""
 
 
 class Dialer(AsyncNetworkBackend):
@@ -55,7 +57,7 @@ class Dialled(AsyncNetworkStream):
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002
         """Return what has arrived."""
         try:
-            return await self._bytes.receive(timeout)
+            return await self._bytes.receive(timeout, _MAX_READ)
         except TimeoutError as error:
             raise httpcore2.ReadTimeout from error
         except OSError as error:

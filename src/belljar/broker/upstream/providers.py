@@ -2,16 +2,19 @@
 
 Theory of operation
 -------------------
-Each request has a connection to itself, so a sandbox that reads slowly holds up nobody else: the provider stops sending
+Each request has a connection to itself, so a sandbox that reads slowly holds up no other: the provider stops sending
 on that connection, and on no other. HTTP/2 would put many requests on one, with one window for all of them, and have
-those wait that are more than the server takes. Providers speak HTTP/1.1, and connections that are free are used again.
+those wait that are more than the server takes. Providers speak HTTP/1.1, and connections that are free are used again,
+by the same sandbox: a pool looks at all of its connections for each request, and a sandbox may have a thousand.
 
 TLS is verified in full, by the system's store or by SSL_CERT_FILE. Redirects are answers like any other.
 """
 
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
@@ -28,7 +31,9 @@ _ANSWER_SECONDS: Final = 900.0
 """How long a provider may say nothing at all."""
 
 _IDLE_SECONDS: Final = 60.0
-_MOST_IDLE: Final = 64
+_MAX_IDLE: Final = 64
+"""Connections that a sandbox may keep open to a provider."""
+
 Kind = TypeVar("Kind", bound=BaseException)
 
 
@@ -43,15 +48,27 @@ class Sent(NamedTuple):
     body: AsyncIterator[bytes] | None
 
 
+_PoolKey = tuple[str, str, str]
+"""Sandbox, scheme, and host with port."""
+
+
+@dataclass(slots=True)
+class _Pool:
+    connections: httpcore2.AsyncConnectionPool
+    used: float = 0.0
+    """When it was last asked for a connection."""
+
+
 class Upstreams:
-    """All providers that were asked for, and the connections to each."""
+    """All providers that were asked for, and each sandbox's connections to them."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self._context: ssl.SSLContext | None = None
-        self._pools = dict[tuple[str, str], httpcore2.AsyncConnectionPool]()
+        self._pools = dict[_PoolKey, _Pool]()
+        self._swept = time.monotonic()
 
-    async def send(self, target: str, sent: Sent) -> httpcore2.Response:
+    async def send(self, sandbox: str, target: str, sent: Sent) -> httpcore2.Response:
         """Send a request; return the answer once its head is there, for the caller to close. Raises RefusedRequest."""
         url = urlsplit(target)
         host = url.hostname or ""
@@ -70,29 +87,44 @@ class Upstreams:
             },
         )
         try:
-            return await self._pool(url, host).handle_async_request(request)
+            return await (await self._pool(sandbox, url, host)).handle_async_request(request)
         except FAILURES as error:
             raise failed(host, error) from None
 
     async def close(self) -> None:
         """Close all connections."""
         for pool in self._pools.values():
-            await pool.aclose()
+            await pool.connections.aclose()
 
-    def _pool(self, url: SplitResult, host: str) -> httpcore2.AsyncConnectionPool:
-        key = (url.scheme, url.netloc)
+    async def _pool(self, sandbox: str, url: SplitResult, host: str) -> httpcore2.AsyncConnectionPool:
+        now = time.monotonic()
+        await self._close_idle(now)
+        key = (sandbox, url.scheme, url.netloc)
         if key not in self._pools:
             if self._context is None:
                 self._context = ssl.create_default_context(cafile=self._environ.get("SSL_CERT_FILE") or None)
-            self._pools[key] = httpcore2.AsyncConnectionPool(
+            connections = httpcore2.AsyncConnectionPool(
                 ssl_context=self._context,
                 proxy=proxy_for(url.scheme, host, self._environ),
                 max_connections=None,  # requests are bounded before
-                max_keepalive_connections=_MOST_IDLE,
+                max_keepalive_connections=_MAX_IDLE,
                 keepalive_expiry=_IDLE_SECONDS,
                 network_backend=Dialer(),
             )
-        return self._pools[key]
+            self._pools[key] = _Pool(connections)
+        pool = self._pools[key]
+        pool.used = now
+        return pool.connections
+
+    async def _close_idle(self, now: float) -> None:
+        """Close the pools of sandboxes that have asked for nothing for a while, most of which are gone."""
+        if now - self._swept < _IDLE_SECONDS:
+            return
+        self._swept = now
+        for key, pool in list(self._pools.items()):
+            if now - pool.used > _IDLE_SECONDS and all(each.is_idle() for each in pool.connections.connections):
+                del self._pools[key]
+                await pool.connections.aclose()
 
 
 FAILURES: Final = (

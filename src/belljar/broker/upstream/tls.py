@@ -6,8 +6,12 @@ from contextlib import suppress
 from typing import Final, TypeVar
 
 from belljar.broker.http.bytestream import ByteStream
+from belljar.broker.http.fairloop import give_way
 
-_MOST_READ: Final = 64 << 10
+_MAX_READ: Final = 64 << 10
+_MAX_RECORDS: Final = 64
+"""They may have one byte each."""
+
 Result = TypeVar("Result")
 
 
@@ -29,16 +33,19 @@ class TlsStream:
         await self._do(self._tls.do_handshake, seconds)
         await self._flush(seconds)
 
-    async def receive(self, seconds: float | None) -> bytes:
-        """Return what has arrived; nothing at the end. Raises TimeoutError."""
+    async def receive(self, seconds: float | None, limit: int = _MAX_READ) -> bytes:
+        """Return what has arrived, up to a limit; nothing at the end. Raises TimeoutError."""
+        await give_way()
         try:
-            data = await self._do(lambda: self._tls.read(_MOST_READ), seconds)
+            data = await self._do(lambda: self._tls.read(limit), seconds)
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
             return b""
+        parts, size = [data], len(data)
         with suppress(ssl.SSLError):  # a read returns one record; what else is there goes with it
-            while data and len(data) < _MOST_READ and (more := self._tls.read(_MOST_READ)):
-                data += more
-        return data
+            while size < limit and len(parts) < _MAX_RECORDS and (more := self._tls.read(limit - size)):
+                parts.append(more)
+                size += len(more)
+        return b"".join(parts)
 
     async def send(self, data: bytes, seconds: float | None) -> None:
         """Send. Raises StalledError."""

@@ -35,7 +35,7 @@ from types import coroutine
 from typing import Any, Final, NoReturn, Protocol
 
 from belljar.gateway.io.timers import Timer, Timers
-from belljar.gateway.io.turns import DEEPEST_DEBT, SLICE, Line, Owner
+from belljar.turns import SLICE, Line, Owner
 
 _BOTH: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 _READ: Final = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
@@ -401,17 +401,9 @@ class Loop:
 
     def _serve(self) -> None:
         """Do what the owner has to do whose turn it is, until its slice is over."""
-        owner = self._line.popleft()
-        if owner.credit <= 0:
-            # Rounds in which nobody else has a turn take no time: they are paid for at once.
-            owner.credit = owner.credit + SLICE if self._line else owner.credit % SLICE or SLICE
-            if owner.credit <= 0:  # it still has to pay for earlier turns
-                self._line.append(owner)
-                return
-        self._run_slice(owner, owner.credit)
-        owner.in_line = False
-        if owner.calls:
-            self._line.join(owner)
+        owner = self._line.begin_turn()
+        if owner is not None:
+            self._line.end_turn(owner, self._run_slice(owner, owner.credit))
 
     def run_owner(self, owner: Owner, until: Callable[[], bool]) -> None:
         """Run the calls of one owner only, until a condition holds or none is left."""
@@ -419,13 +411,13 @@ class Loop:
             self._line.remove(owner)
         owner.in_line = True
         while owner.calls and not until():
-            self._run_slice(owner, SLICE)
+            owner.used += self._run_slice(owner, SLICE)
         owner.in_line = False
         if owner.calls:
             self._line.join(owner)
 
-    def _run_slice(self, owner: Owner, seconds: float) -> None:
-        """Run calls of an owner for some time, and charge the owner for it."""
+    def _run_slice(self, owner: Owner, seconds: float) -> float:
+        """Run calls of an owner for some time; return how long that took."""
         before = self.owner, self.slice_ends
         self.owner, calls, clock = owner, owner.calls, self.clock
         began = now = clock()
@@ -439,8 +431,7 @@ class Loop:
             if not calls or now >= ends:
                 break
         self.owner, self.slice_ends = before
-        owner.used += now - began
-        owner.credit = max(owner.credit - (now - began), DEEPEST_DEBT)
+        return now - began
 
     def close(self) -> None:
         """Release the loop's own descriptors."""

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from belljar.gateway.io.loop import Loop, Task
-from belljar.gateway.io.turns import Owner
+from belljar.turns import Owner
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Final
 
-from belljar.gateway.io.turns import Owner
+from belljar.turns import Owner
 
 _FEW: Final = 1024
 

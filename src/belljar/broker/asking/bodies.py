@@ -1,0 +1,121 @@
+"""What a request's body says, as far as it decides whether and at which price the request may be sent."""
+
+from typing import Any, Final, NamedTuple, Self
+
+from belljar.broker.asking import strictjson
+from belljar.broker.dialects import ApiDialect
+from belljar.broker.refusals import RefusedRequest
+from belljar.broker.spending.priceoptions import options_of
+from belljar.broker.tools.judging import judge
+
+_MAX_MODEL: Final = 256
+_MAX_OUTPUT_FIELDS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens")
+
+
+class BodyQuestion(NamedTuple):
+    """What has to be known of a body."""
+
+    dialect: ApiDialect
+    refuses: bool
+    """Whether the provider may not be asked to reach for the network itself."""
+
+    counts: bool
+    """Whether a budget counts tokens or dollars."""
+
+    def to_data(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        return {**self._asdict(), "dialect": self.dialect.value}
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """Return what `to_data` has described."""
+        return cls(**{**data, "dialect": ApiDialect(data["dialect"])})
+
+
+class BodyFacts(NamedTuple):
+    """What is known of a body."""
+
+    model: str | None = None
+    has_other_models: bool = False
+    """Whether the provider may choose another model than the one that is named."""
+
+    hides_usage: bool = False
+    """Whether the answer reports tokens only if the broker asks for it."""
+
+    max_output: int | None = None
+    """How many tokens the answer may have."""
+
+    price_options: tuple[str, ...] = ()
+    """Options that change the price, each as ``name=value``."""
+
+    references: tuple[str, ...] = ()
+    """Identifiers of earlier answers, which the provider has stored."""
+
+
+def read_facts(body: bytes, question: BodyQuestion) -> BodyFacts:
+    """Return what a body says, if it may say that. Raises RefusedRequest."""
+    try:
+        data = strictjson.read(body)
+    except strictjson.NotJsonError as error:
+        raise RefusedRequest(400, "json", f"the body cannot be judged: {error}") from None
+    if not isinstance(data, dict):
+        raise RefusedRequest(400, "json", "the body is to be a JSON object")
+    model, others = data.get("model"), data.get("models")
+    for name in (model, *(others if isinstance(others, list) else ())):
+        if name is not None and not (isinstance(name, str) and len(name) <= _MAX_MODEL):
+            raise RefusedRequest(400, "form", f"model is to be a name of at most {_MAX_MODEL} characters")
+    if question.refuses:
+        judge(question.dialect, data)
+    facts = BodyFacts(
+        model, has_other_models=others is not None, max_output=_max_output(data), references=_references(data)
+    )
+    if not question.counts:
+        return facts
+    if data.get("background") not in {None, False}:
+        raise RefusedRequest(
+            403, "background", "there is a budget, and what runs in the background cannot be counted; leave it out"
+        )
+    return facts._replace(
+        hides_usage=question.dialect is ApiDialect.CHAT and _hides_usage(data),
+        price_options=options_of(question.dialect, data),
+    )
+
+
+def _hides_usage(request: dict[str, Any]) -> bool:
+    """Return whether a chat completion is streamed without its usage. Raises RefusedRequest."""
+    stream = request.get("stream")
+    if stream is not None and not isinstance(stream, bool):  # which some take for true
+        raise RefusedRequest(400, "form", "stream is to be true or false")
+    options = request.get("stream_options")
+    if not stream or (isinstance(options, dict) and options.get("include_usage") is True):
+        return False
+    if options is not None:
+        raise RefusedRequest(
+            403,
+            "stream_options",
+            "there is a budget, and stream_options says that no tokens are to be reported; leave stream_options "
+            "out, or set include_usage to true",
+        )
+    return True
+
+
+def _references(request: dict[str, Any]) -> tuple[str, ...]:
+    items = request.get("input")
+    named = [
+        request.get("previous_response_id"),
+        *(
+            item.get("id")
+            for item in (items if isinstance(items, list) else ())
+            if isinstance(item, dict) and item.get("type") == "item_reference"
+        ),
+    ]
+    return tuple(str(each) for each in named if each is not None)
+
+
+def _max_output(request: dict[str, Any]) -> int | None:
+    config = request.get("generationConfig") or request.get("generation_config")
+    named = [request.get(name) for name in _MAX_OUTPUT_FIELDS]
+    if isinstance(config, dict):
+        named += [config.get("maxOutputTokens"), config.get("max_output_tokens")]
+    found = [count for count in named if isinstance(count, int) and not isinstance(count, bool) and count > 0]
+    return max(found) if found else None
