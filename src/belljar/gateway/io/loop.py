@@ -411,10 +411,8 @@ class Loop:
             self._line.remove(owner)
         owner.in_line = True
         while owner.calls and not until():
-            owner.used += self._run_slice(owner, SLICE)
-        owner.in_line = False
-        if owner.calls:
-            self._line.join(owner)
+            owner.charge(self._run_slice(owner, SLICE))
+        self._line.end_turn(owner, 0)
 
     def _run_slice(self, owner: Owner, seconds: float) -> float:
         """Run calls of an owner for some time; return how long that took."""
