@@ -5,6 +5,7 @@ import socket
 import unicodedata
 from ipaddress import IPv4Address, IPv6Address
 
+import idna
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from belljar.names import (
     MAX_NAME,
     SpellingError,
     canonical_name,
+    older_spelling,
     parse_address,
     parse_authority,
     parse_host,
@@ -45,6 +47,9 @@ NAME_253 = ".".join([LABEL_63, LABEL_63, LABEL_63, "b" * 61])
         ("bu\u0308cher.example", "xn--bcher-kva.example"),
         ("bücher.example.", "xn--bcher-kva.example"),
         ("faß.example", "xn--fa-hia.example"),
+        ("ΝΕΟΣ-ΚΟΣΜΟΣ.example", "xn----6lbqibncb5adc.example"),
+        ("νεοσ-κοσμοσ.example", "xn----6lbqibncb5adc.example"),
+        ("νεος.example", "xn--qxaphm.example"),
         ("пример.example", "xn--e1afmkfd.example"),
         ("例え.テスト", "xn--r8jz45g.xn--zckzah"),
         (f"{LABEL_63}.example", f"{LABEL_63}.example"),
@@ -175,6 +180,47 @@ def test_canonical_names_stay_as_they_are(name):
 def test_international_names_agree_with_the_standard_library(name):
     """For these letters IDNA 2003, which the standard library has, and IDNA 2008 say the same."""
     assert canonical_name(f"{name}.example") == f"{name}.example".encode("idna").decode("ascii")
+
+
+@unhurried
+@given(st.text(alphabet=[*map(chr, range(128))], max_size=20) | st.from_regex(r"[A-Za-z0-9.-]{1,30}", fullmatch=True))
+def test_ascii_names_are_lower_case_and_nothing_else(text):
+    try:
+        name = canonical_name(text)
+    except SpellingError:
+        return
+    assert name == text.lower().removesuffix(".")
+
+
+INTERNATIONAL = "aZ-.üÜßẞςσΣάΆıİǅﬁＡａ。\u0308\u00ad\u200c\u200d\u212aдДאا例え"
+
+
+@unhurried
+@given(st.text(max_size=20) | st.text(alphabet=INTERNATIONAL, max_size=12))
+def test_an_international_name_is_the_one_that_clients_dial(text):
+    try:
+        name = canonical_name(text)
+    except SpellingError:
+        return
+    assert name == idna.encode(text, uts46=True).decode().removesuffix(".")
+
+
+@pytest.mark.parametrize(
+    ("text", "older"),
+    [
+        ("faß.example", "fass.example"),
+        ("ΝΕΟΣ.νεος.example", "xn--qxaphq.xn--qxaphq.example"),
+        ("fass.example", None),
+        ("bücher.example", None),
+        (f"{'ü' * 30}ß.example", f"{'ü' * 30}ss.example"),
+        (f"{'ß' * 32}.example", None),
+    ],
+)
+def test_the_spelling_of_older_clients(text, older):
+    expected = older if older is None else canonical_name(older)
+    assert older_spelling(canonical_name(text)) == expected
+    if older is not None:
+        assert text.encode("idna").decode() == expected
 
 
 def test_long_names_are_refused_by_their_encoded_length():

@@ -29,6 +29,7 @@ _LABEL = r"(?!-)[a-z0-9-]{1,63}+(?<!-)"
 _PLAIN_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*+", re.ASCII)
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]*", re.ASCII)
 _PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
+_DEVIATIONS = {0xDF: "ss", 0x3C2: "\u03c3"}  # sharp s; final sigma to sigma. Joiners are in no name that is read here.
 _KELVIN_SIGN = "\u212a"  # the one character outside ASCII whose lower case is inside
 
 
@@ -47,11 +48,7 @@ def canonical_name(text: str) -> str:
 
 def read_name(text: str) -> str:
     """Do the same for one of many names, of which none is likely to be read again."""
-    name = text.lower().removesuffix(".")
-    if not text.isascii():
-        if _KELVIN_SIGN in text:
-            raise SpellingError("contains the Kelvin sign, which is not the letter K")
-        name = _to_a_labels(name)
+    name = text.lower().removesuffix(".") if text.isascii() else _to_a_labels(text.removesuffix("."))
     if len(name) > MAX_NAME or not _PLAIN_NAME.fullmatch(name):
         raise SpellingError(_what_is_wrong(name))
     if _ends_in_number(name):
@@ -117,13 +114,35 @@ def _ends_in_number(text: str) -> bool:
     return last[:1].isdigit() and _NUMBER.fullmatch(last) is not None
 
 
-def _to_a_labels(name: str) -> str:
+def older_spelling(name: str) -> str | None:
+    """Return the A-labels by which clients of IDNA 2003 know the same text as a canonical name; None if the same ones.
+
+    IDNA 2003 replaces some letters that IDNA 2008 has (UTS #46, 7): a policy that denies ``faß.example`` means what a
+    browser dials and what Python dials, which is ``fass.example``.
+    """
+    if "xn--" not in name:
+        return None
+    labels = [label[4:].encode().decode("punycode") if label[:4] == "xn--" else label for label in name.split(".")]
+    try:
+        older = read_name(".".join(labels).translate(_DEVIATIONS))
+    except SpellingError:
+        return None
+    return older if older != name else None
+
+
+def _to_a_labels(text: str) -> str:
     # Imported here: the tables of idna cost 15 ms, and almost every name is ASCII.
     import idna  # noqa: PLC0415
 
+    if _KELVIN_SIGN in text:
+        raise SpellingError("contains the Kelvin sign, which is not the letter K")
+    # Letter by letter, as clients do: `str.lower` makes another letter of a capital sigma at the end of a word.
+    name = unicodedata.normalize("NFC", "".join(map(str.lower, text)))
     try:
-        labels = unicodedata.normalize("NFC", name).split(".")
-        return ".".join(label if label.isascii() else idna.alabel(label).decode("ascii") for label in labels)
+        dialled = idna.uts46_remap(text, std3_rules=False)
+        if dialled != name:
+            raise SpellingError(f"is not a valid international name (clients take it for {dialled!r}; write that)")
+        return ".".join(label if label.isascii() else idna.alabel(label).decode("ascii") for label in name.split("."))
     except (idna.IDNAError, UnicodeError) as error:
         raise SpellingError(f"is not a valid international name ({error})") from None
 

@@ -1,14 +1,17 @@
 """Named services of a run: what is taken from a file, what is refused, what is learned, and what the agent is told."""
 
 import json
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 
 from belljar.cli.learning import learned
+from belljar.cli.policyfiles import InvalidFileError, load_policy
 from belljar.cli.runpolicy import OptionError, PolicyOptions, policy_of
 from belljar.cli.summary import as_text, remedy
 from belljar.gateway.audit.events import FlowAllowed, ServiceUsed
@@ -45,16 +48,71 @@ def test_options_leave_the_services_of_a_file_as_they_are(saved):
     assert policy.mode is Mode.ALLOW_ALL
 
 
-@pytest.mark.parametrize("name", ["docker.sock", "podman/podman.sock", "containerd/containerd.sock"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "docker.sock",
+        "docker/metrics.sock",
+        "podman/podman.sock",
+        "containerd/containerd.sock",
+        "containerd/containerd.sock.ttrpc",
+        "containerd/debug.sock",
+        "crio/crio.sock",
+        "cri-dockerd.sock",
+        "buildkit/buildkitd.sock",
+        "k3s/containerd/x/y.sock",
+        "user/4711/docker.sock",
+        "user/4711/dockerd-rootless/api.sock",
+        "user/4711/podman/podman.sock",
+        "/var/lib/lxd/unix.socket",
+        "/srv/containerd.sock.ttrpc",
+    ],
+)
 def test_the_socket_of_an_engine_is_refused(saved, name):
-    with pytest.raises(OptionError, match=r"services\.x\.socket: .* of a container engine.*; lead it elsewhere"):
-        policy_of(PolicyOptions(saved(f"services: {{x: {{socket: /run/{name}}}}}")), [])
+    path = Path("/run") / name
+    with pytest.raises(InvalidFileError, match=r"services\.x\.socket: .* of a container engine.*; lead it elsewhere"):
+        policy_of(PolicyOptions(saved(f"services: {{x: {{socket: {path}}}}}")), [])
+
+
+@pytest.mark.parametrize(
+    ("path", "cause", "remedy"),
+    [
+        ("/proc/1/root/run/tool.sock", "is in /proc", "write the socket's own path"),
+        ("/proc/self/cwd/tool.sock", "is in /proc", "write the socket's own path"),
+        ("//proc/1/root/tool.sock", "is in /proc", "write the socket's own path"),
+        ("/run/./../proc/1/root/x", "is not the path", "without .."),
+        (f"/run/{'x' * 256}", "is longer than a path can be", "255 between two slashes"),
+        ("/run" + "/x" * 2100, "is longer than a path can be", "at most 4095 bytes"),
+        ("/run/\\0.sock", "is not the path", "write it from / on"),
+    ],
+)
+def test_a_path_that_cannot_be_followed_is_refused_with_the_key_the_cause_and_the_fix(saved, path, cause, remedy):
+    with pytest.raises(InvalidFileError) as refused:
+        load_policy(saved(f'services: {{x: {{socket: "{path}"}}}}'))
+    assert ":2: error: services.x.socket" in str(refused.value)
+    assert cause in str(refused.value)
+    assert remedy in str(refused.value)
+
+
+def test_a_link_that_nobody_may_read_is_refused(saved, tmp_path, monkeypatch):
+    """As another user's links in /proc are, to which a link anywhere may lead."""
+
+    realpath = os.path.realpath
+
+    def unreadable(path: str, **options: bool) -> str:
+        if "link" in str(path):
+            raise PermissionError(13, "Permission denied", path)
+        return realpath(path, **options)
+
+    monkeypatch.setattr(os.path, "realpath", unreadable)
+    with pytest.raises(InvalidFileError, match=r"services\.x\.socket.*Permission denied.*; name the path"):
+        load_policy(saved(f"services: {{x: {{socket: {tmp_path}/link/x.sock}}}}"))
 
 
 def test_the_state_of_a_server_is_refused(saved, tmp_path, monkeypatch):
     monkeypatch.setenv("BELLJAR_SERVER", str(tmp_path / "state"))
     for state in (default_state(), tmp_path / "state"):
-        with pytest.raises(OptionError, match="a server's own directory"):
+        with pytest.raises(InvalidFileError, match="a server's own directory"):
             policy_of(PolicyOptions(saved(f"services: {{x: {{socket: {state}/belljar.sock}}}}")), [])
 
 

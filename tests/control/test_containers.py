@@ -133,7 +133,8 @@ def test_what_cannot_be_made_is_refused_and_leaves_nothing(start, docker_engine,
 def test_the_socket_of_the_engine_is_never_shown_inside(start, docker_engine, containers):
     server = start(docker_engine.socket)
     body = {"backend": "docker", "image": BUSYBOX, "mounts": [{"source": str(docker_engine.socket)}]}
-    assert "is a socket" in problem(server.client.post("/sandboxes", json=body), 400, "unmakeable")["detail"]
+    told = problem(server.client.post("/sandboxes", json=body), 400, "unmakeable")
+    assert "the socket of a container engine" in told["detail"]
 
 
 def test_who_may_not_kill_from_outside_has_the_engine_end_what_defies_its_time(start, docker_engine, monkeypatch):

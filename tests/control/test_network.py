@@ -144,6 +144,7 @@ def test_a_socket_that_commands_something_is_no_service(server, jar, tmp_path):
         "older": "/var/run/docker.sock",
         "podman": "/run/user/1000/podman/podman.sock",
         "moved": tmp_path / "containerd.sock",
+        "newer": "/run/containerd/containerd.sock.ttrpc",
     }
     services = {name: {"socket": str(path)} for name, path in sockets.items()}
     told = problem(put(server, jar, {"mode": "block-all", "services": services}), 400, "invalid_policy")
@@ -153,6 +154,13 @@ def test_a_socket_that_commands_something_is_no_service(server, jar, tmp_path):
         put(server, jar, {"mode": "block-all", "services": {"tool": {"socket": f"{tmp_path}/tool.sock"}}}).status_code
         == 200
     )
+
+
+def test_a_socket_whose_path_cannot_be_followed_is_refused(server, jar):
+    services = {"magic": {"socket": "/proc/1/root/run/tool.sock"}, "long": {"socket": f"/run/{'x' * 300}"}}
+    told = problem(put(server, jar, {"mode": "block-all", "services": services}), 400, "invalid_policy")
+    assert [found["field"] for found in told["problems"]] == [f"services.{name}.socket" for name in services]
+    assert "write the socket's own path" in str(told["problems"][0])
 
 
 def test_services_are_added_changed_and_removed_by_name(server, jar):

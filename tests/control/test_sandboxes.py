@@ -1,5 +1,6 @@
 """Sandboxes by API: made, found, paused, deleted."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -111,6 +112,28 @@ def test_a_link_to_the_server_s_state_is_not_shown_either(server, tmp_path):
     link = tmp_path / "link"
     link.symlink_to(server.state)
     problem(server.client.post("/sandboxes", json={"backend": "memory", "workdir": str(link)}), 400, "state_exposed")
+
+
+@pytest.mark.parametrize("place", [f"/tmp/{'x' * 300}", "/proc/self/task/1/root/x\0", "relative"])
+@pytest.mark.parametrize("field", ["mounts[0].source", "workdir"])
+def test_a_place_that_cannot_be_looked_at_is_refused(server, place, field):
+    body = {"workdir": place} if field == "workdir" else {"mounts": [{"source": place}]}
+    told = problem(server.client.post("/sandboxes", json={"backend": "memory", **body}), 400, "invalid_request")
+    assert [found["field"] for found in told["problems"]] == [field]
+
+
+def test_a_link_that_may_not_be_read_is_refused(server, monkeypatch):
+    realpath = os.path.realpath
+
+    def unreadable(path, **options):
+        if str(path).startswith("/proc/1/root"):
+            raise PermissionError(13, "Permission denied")
+        return realpath(path, **options)
+
+    monkeypatch.setattr(os.path, "realpath", unreadable)
+    body = {"backend": "memory", "mounts": [{"source": "/proc/1/root/x"}]}
+    told = problem(server.client.post("/sandboxes", json=body), 400, "invalid_request")
+    assert "Permission denied" in str(told["problems"][0])
 
 
 def test_what_the_backend_refuses_leaves_nothing(server, monkeypatch):

@@ -42,6 +42,28 @@ TABLES = {
         metadata.google.internal:80            deny reserved_name -
         """,
     ),
+    "allow-all, international names denied": (
+        "mode: allow-all\negress: {denied_domains: [ΝΕΟΣ-ΚΟΣΜΟΣ.example, faß.example, '*.νεος.example']}",
+        """
+        xn----6lbqibncb5adc.example:443        deny denied_domain egress.denied_domains[0]
+        xn----6lbqibncb4adc.example:443        allow allowed_by_default mode
+        xn--fa-hia.example:443                 deny denied_domain egress.denied_domains[1]
+        fass.example:443                       deny denied_domain egress.denied_domains[1]
+        a.fass.example?                        deny denied_domain egress.denied_domains[1]
+        fas.example:443                        allow allowed_by_default mode
+        a.xn--qxaphm.example:443               deny denied_domain egress.denied_domains[2]
+        a.xn--qxaphq.example:443               deny denied_domain egress.denied_domains[2]
+        xn--qxaphq.example:443                 allow allowed_by_default mode
+        """,
+    ),
+    "block-all, international names granted": (
+        "mode: block-all\negress: {allowed_domains: [ΝΕΟΣ-ΚΟΣΜΟΣ.example, faß.example]}",
+        """
+        xn----6lbqibncb5adc.example:443        allow allowed_domain egress.allowed_domains[0]
+        xn--fa-hia.example:443                 allow allowed_domain egress.allowed_domains[1]
+        fass.example:443                       deny not_allowed_domain mode
+        """,
+    ),
     "allow-all, nothing denied": (
         "mode: allow-all",
         """

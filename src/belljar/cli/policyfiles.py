@@ -1,5 +1,6 @@
 """Policy files: reading them, and saying what is wrong with them in the way compilers do (file:line: what)."""
 
+import os
 import sys
 from collections.abc import Iterable
 from functools import partial
@@ -19,6 +20,8 @@ from belljar.policy import (
     read_policy,
     resolve,
 )
+from belljar.sandbox.files.sockets import commanding
+from belljar.statedir import known_states
 
 STDIN = "-"
 MAX_BYTES = 64 << 20
@@ -79,6 +82,8 @@ def load_policy(path: str, exposed: Iterable[Path] = ()) -> PolicyFile:
         resolved = resolve(document.policy, discover=partial(discover, exposed=tuple(exposed)))
     except InvalidPolicyError as error:
         raise InvalidFileError(_listed(shown(path), document, error.problems)) from None
+    if commands := [Problem(*found) for found in commanding(document.policy.services, known_states(os.environ))]:
+        raise InvalidFileError(_listed(shown(path), document, commands))
     return PolicyFile(shown(path), document, resolved)
 
 

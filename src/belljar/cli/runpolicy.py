@@ -1,6 +1,5 @@
 """The policy of a run: a file's, with what the command line adds."""
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -17,8 +16,6 @@ from belljar.policy.language.reading import Reading
 from belljar.policy.language.render import flatten, to_data
 from belljar.policy.model import Egress
 from belljar.policy.presets import Expansion, expand
-from belljar.sandbox.files.sockets import commanding
-from belljar.statedir import known_states
 
 _OPTIONS: Final = {
     "egress.allowed_domains": "--allow",
@@ -94,8 +91,6 @@ def policy_of(options: PolicyOptions, exposed: Sequence[Path]) -> RunPolicy:
         expansion = expand(together.presets, partial(discover, exposed=exposed))
     except InvalidPolicyError as error:
         raise OptionError("\n".join(_as_option(problem) for problem in error.problems)) from None
-    if commands := list(commanding(together.services, known_states(os.environ))):
-        raise OptionError("\n".join(f"{options.file}: {Problem(*found)}" for found in commands))
     of_options = (_as_option(problem) for problem in (*added.warnings, *expansion.warnings))
     return RunPolicy(together, expansion, (*(loaded.warnings() if loaded is not None else ()), *of_options))
 

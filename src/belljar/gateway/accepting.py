@@ -59,12 +59,12 @@ def _start(loop: Loop, sandbox: SandboxState, client: Stream, handle: Handler) -
     client.on_close = sandbox.connection_ended
     client.kept = Unfinished(sandbox)
     task = loop.spawn(handle(client))
-    sandbox.handlers.add(task)
+    sandbox.handlers[task] = client
     task.when_done(partial(_finish, sandbox, client, task))
 
 
 def _finish(sandbox: SandboxState, client: Stream, task: Task) -> None:
-    sandbox.handlers.discard(task)
+    del sandbox.handlers[task]
     if task.error is not None:
         client.reset()
         if not isinstance(task.error, Cancelled | LimitError):

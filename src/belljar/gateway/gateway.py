@@ -3,17 +3,19 @@
 A sandbox can have thousands of flows, and to cut them takes a while. Others need not wait for that: it is done in the
 sandbox's own turns, flow by flow, and before anything else in them. So from the moment a policy has changed, or a
 sandbox is closed, the gateway reads and sends nothing more that it should not, whenever it is that the last flow is
-cut. What the kernel has in its buffers by then is still sent, until the flow is reset.
+cut. What the kernel has in its buffers by then is still sent, until the flow is reset. What a closed sandbox has
+attempted by then is still decided and reported (`closing`).
 """
 
 from collections.abc import Callable
 from functools import partial
 
 from belljar.gateway.accepting import accept_for_ever
+from belljar.gateway.closing import close
 from belljar.gateway.dns.forwarding import forward
 from belljar.gateway.dns.service import DnsService, Forward
 from belljar.gateway.io.budget import Descriptors, Share
-from belljar.gateway.io.loop import Loop
+from belljar.gateway.io.loop import Loop, Task
 from belljar.gateway.listeners import Listeners
 from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.settings import DEFAULTS, Settings
@@ -39,7 +41,7 @@ class Gateway:
         self._forward: Forward = partial(forward, resolver)
         self._budget = Descriptors()
         self._sandboxes: dict[str, SandboxState] = {}
-        self._closing: dict[SandboxState, Callable[[], None]] = {}
+        self._closing: dict[SandboxState, Task] = {}
         self.on_closed: Callable[[], None] = lambda: None
         """Called when everything has ended."""
 
@@ -68,21 +70,19 @@ class Gateway:
         self._loop.call_first_for(sandbox.owner, [*cuts, *sandbox.dns.policy_changed()])
         return len(cuts)
 
-    def close(self, sandbox_id: str, on_closed: Callable[[], None] = lambda: None) -> None:
-        """Serve a sandbox no more; say so when everything of it has ended."""
+    def close(self, sandbox_id: str, on_closed: Callable[[], None] = lambda: None) -> Task:
+        """Serve a sandbox no more; return the task that ends when everything of the sandbox has, after `on_closed`."""
         sandbox = self._sandboxes.pop(sandbox_id)
-        self._closing[sandbox] = on_closed
-        sandbox.close_listeners()
-        self._loop.call_first_for(sandbox.owner, [*sandbox.end(), partial(self._forget, sandbox)])
+        closing = self._closing[sandbox] = close(sandbox)
+        closing.when_done(partial(self._forget, sandbox, on_closed))
+        return closing
 
     def close_all(self) -> None:
         """End everything at once."""
         for sandbox_id in list(self._sandboxes):
             self.close(sandbox_id)
-        for sandbox in list(self._closing):
-            for end in sandbox.end():
-                end()
-            self._forget(sandbox)
+        for sandbox, closing in list(self._closing.items()):
+            self._loop.run_owner(sandbox.owner, partial(getattr, closing, "done"))
         self._dialler.close()
         self.on_closed()
 
@@ -102,8 +102,10 @@ class Gateway:
         sandbox.udp = UdpService(sandbox, Answers(listeners.udp_answers))
         sandbox.udp.serve(listeners.udp)
 
-    def _forget(self, sandbox: SandboxState) -> None:
-        if on_closed := self._closing.pop(sandbox, None):
-            sandbox.pipes.close()
-            sandbox.observer.sandbox_closed()
-            on_closed()
+    def _forget(self, sandbox: SandboxState, on_closed: Callable[[], None]) -> None:
+        closing = self._closing.pop(sandbox)
+        if closing.error is not None:
+            sandbox.observer.bug_found(closing.error)
+        sandbox.pipes.close()
+        sandbox.observer.sandbox_closed()
+        on_closed()

@@ -22,9 +22,11 @@ from belljar.policy import CompiledPolicy, Flow, Protocol, Verdict, to_address, 
 from belljar.turns import Owner
 
 if TYPE_CHECKING:  # they are made for a sandbox, and know it
+    from belljar.gateway.closing import NoWayOut
     from belljar.gateway.dns.service import DnsService
     from belljar.gateway.flows import LiveFlow
     from belljar.gateway.io.budget import Share
+    from belljar.gateway.io.streams import Stream
     from belljar.gateway.udp.service import UdpService
     from belljar.gateway.upstream.dialing import Dialler
 
@@ -35,7 +37,7 @@ class SandboxState(Usage):
     """The state of one sandbox in the gateway."""
 
     loop: Loop
-    dialler: "Dialler"
+    dialler: "Dialler | NoWayOut"
     pipes: Pipes
     listeners: Listeners
     dns: "DnsService"
@@ -56,8 +58,8 @@ class SandboxState(Usage):
         self.wildcards = WildcardBudget(self.limits.names_under_wildcard)
         self.owner = Owner()
         self.flows: set[LiveFlow] = set()
-        self.handlers: set[Task] = set()
-        """What serves connections whose way is not clear yet, or who are being turned away."""
+        self.handlers: dict[Task, Stream] = {}
+        """The tasks that serve connections which are undecided or being rejected, in the order of acceptance."""
         self.acceptors: list[Task] = []
         """What takes connections from the listeners."""
         self._verdicts: dict[Flow, Verdict] = {}
@@ -133,9 +135,9 @@ class SandboxState(Usage):
         self.descriptors.give_back(len(list(self.listeners)))
         self.listeners.close()
 
-    def end(self) -> Sequence[Callable[[], None]]:
-        """Return what ends every connection, one by one, because the sandbox is closed."""
-        return [*(partial(self._end, live) for live in self.flows), *(handler.cancel for handler in self.handlers)]
+    def flow_endings(self) -> Sequence[Callable[[], None]]:
+        """Return calls that end the live flows, one each, because the sandbox is closed."""
+        return [partial(self._end, live) for live in self.flows]
 
     def _cut(self, live: "LiveFlow", verdict: Verdict) -> None:
         with self._containing():

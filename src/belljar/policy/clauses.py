@@ -1,13 +1,14 @@
 """Rules and lists to clauses: an action for a destination, with the ports it speaks of.
 
 Grants are narrow and denials broad, and this is the place where that is made so: a domain in a denial covers what
-is below it too; a bare port means TCP in a grant, TCP and UDP in a denial; a granted domain without a port means
-80 and 443, a denied one every port.
+is below it too, and the name that older clients make of the same letters (`names.older_spelling`); a bare port means
+TCP in a grant, TCP and UDP in a denial; a granted domain without a port means 80 and 443, a denied one every port.
 """
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeAlias
 
+from belljar.names import older_spelling
 from belljar.policy.match import PortSet
 from belljar.policy.model import Action, DomainPattern, Network, Policy, PortRange, Protocol, Rule, Scope
 from belljar.policy.presets import Expansion
@@ -53,7 +54,8 @@ def rule_domains(order: int, rule: Rule) -> Iterator[ByDomain]:
     allows = rule.action is Action.ALLOW
     for pattern in rule.domains:
         ranges = _own_port(pattern) or rule.ports or (_WEB if allows else _EVERY)
-        yield pattern if allows else _broad(pattern), _rule_clause(order, rule, ranges)
+        clause = _rule_clause(order, rule, ranges)
+        yield from ((each, clause) for each in ((pattern,) if allows else _broad(pattern)))
 
 
 def rule_cidrs(order: int, rule: Rule) -> Iterator[ByCidr]:
@@ -96,7 +98,7 @@ def denied_domains(policy: Policy) -> Iterator[ByDomain]:
     for index, pattern in enumerate(policy.egress.denied_domains):
         ports = PortSet.of(_own_port(pattern), bare=_BOTH) if pattern.port else every
         clause = Clause(last, Action.DENY, ports, Reason.DENIED_DOMAIN, "egress.denied_domains", index)
-        yield _broad(pattern), clause
+        yield from ((each, clause) for each in _broad(pattern))
 
 
 def denied_cidrs(policy: Policy) -> Iterator[ByCidr]:
@@ -132,7 +134,10 @@ def _own_port(pattern: DomainPattern) -> tuple[PortRange, ...]:
     return (PortRange(pattern.port, pattern.port),) if pattern.port else ()
 
 
-def _broad(pattern: DomainPattern) -> DomainPattern:
-    if pattern.scope is not Scope.EXACT:
-        return pattern
-    return DomainPattern(pattern.name, Scope.WITHIN, pattern.port)
+def _broad(pattern: DomainPattern) -> Iterator[DomainPattern]:
+    """Yield what a pattern means in a denial: also what is below it, and also as older clients spell it."""
+    name, scope, port = pattern
+    scope = Scope.WITHIN if scope is Scope.EXACT else scope
+    yield DomainPattern(name, scope, port)
+    if (older := older_spelling(name)) is not None:
+        yield DomainPattern(older, scope, port)

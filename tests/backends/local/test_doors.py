@@ -36,6 +36,23 @@ def test_a_command_that_changes_our_modules_has_nothing_of_them_run(cli):
     assert (cli.workdir / "lib/belljar/__init__.py").read_text() == before
 
 
+@pytest.mark.parametrize("count", [1, 300])
+def test_what_a_command_attempts_before_it_exits_is_reported(cli, count):
+    """With one connection, nothing has opened the gateway by then."""
+    script = """
+import os, socket, sys
+for port in range(2000, 2000 + int(sys.argv[1])):
+    client = socket.socket()
+    client.setblocking(False)
+    client.connect_ex(("203.0.113.99", port))
+os._exit(0)
+"""
+    done = cli.run("--summary", "--", "python3", "-c", script, str(count))
+    assert done.returncode == 0
+    denied = [line.split()[1].rstrip(":") for line in done.stderr.splitlines() if line.startswith("  ✗")]
+    assert denied == [f"203.0.113.99:{port}" for port in range(2000, 2000 + count)], done.stderr
+
+
 @pytest.mark.parametrize("option", ["--json", "--learn", "--summary", "--no-network-isolation"])
 def test_what_is_needed_at_the_end_is_imported_before_the_command_starts(cli, option):
     script = "mkdir -p .git/hooks && echo : >.git/hooks/pre-push && chmod +x .git/hooks/pre-push && echo started >&2"

@@ -117,7 +117,7 @@ def test_nothing_is_left_behind(enter):
                 agent.dial(name, 80, door).close()
     agent.settle()
     jar = agent.jar
-    assert (jar.flows, jar.handlers, jar.handshakes, jar.connections) == (set(), set(), 0, 0)
+    assert (jar.flows, jar.handlers, jar.handshakes, jar.connections) == (set(), {}, 0, 0)
     assert jar.names._connections == {}
 
 
@@ -131,7 +131,7 @@ def test_a_sandbox_that_is_closed_takes_everything_with_it(serving, universe):
     for client in (*waiting, live, dialling):
         with client, pytest.raises(ConnectionResetError):
             received(client)
-    assert (jar.flows, jar.handlers, jar.handshakes) == (set(), set(), 0)
+    assert (jar.flows, jar.handlers, jar.handshakes) == (set(), {}, 0)
     assert jar.names._connections == {}
 
 

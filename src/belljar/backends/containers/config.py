@@ -17,7 +17,7 @@ from belljar.backends.containers.toolbox import Toolbox
 from belljar.backends.containers.users import User
 from belljar.backends.interface import SpecError
 from belljar.sandbox import bounds
-from belljar.sandbox.files.sockets import engine_sockets
+from belljar.sandbox.files.sockets import ENGINE
 from belljar.sandbox.files.view import checked, project
 from belljar.sandbox.spec import Bind, Isolation, SandboxSpec
 
@@ -128,21 +128,20 @@ def binds_of(spec: SandboxSpec, socket: Path) -> list[Bind]:
     binds = list(checked(spec.binds, spec.workdir, spec.keep))
     if spec.workdir is not None:
         binds[:0] = project(spec.workdir, spec)
-    _refuse_engines((bind.source for bind in binds), socket)
+    _refuse_sockets((bind.source for bind in binds), socket)
     return binds
 
 
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def _refuse_engines(sources: Iterable[Path], own: Path) -> None:
-    """Whoever can talk to an engine is root on this machine, or who the engine's user is."""
-    sockets = [own.resolve(), *engine_sockets()]
+def _refuse_sockets(sources: Iterable[Path], own: Path) -> None:
+    """Refuse every socket, and what holds the engine's own, wherever that is."""
     for source in sources:
-        if source.is_socket() or any(path.is_relative_to(source.resolve()) for path in sockets):
+        if source.is_socket() or own.resolve().is_relative_to(source.resolve()):
             raise SpecError(
-                f"{source} is a socket, or holds that of a container engine, and whoever can talk to it has this "
-                "machine; show the sandbox something else, and open a port with host_ports instead"
+                f"{source} is a socket, or holds {ENGINE}; show the sandbox something else, and open a port with "
+                "host_ports instead"
             )
 
 

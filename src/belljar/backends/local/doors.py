@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from belljar.gateway.io.loop import Loop
 from belljar.gateway.listeners import Listeners
+from belljar.linux.descriptors import is_readable
 from belljar.sandbox.files import ownplaces
 from belljar.sandbox.spec import Bind
 
@@ -47,7 +48,9 @@ class LazyGateway:
         self.open()
 
     def close(self) -> None:
-        """Have nobody answer any more."""
+        """Report what the sandbox has attempted by now, for which the gateway may have to open; then stop answering."""
+        if self._gateway is None and any(is_readable(listener.fileno()) for listener in self._listeners):
+            self._open_late()
         if self._gateway is not None:
             self._gateway.close_all()
         else:

@@ -1,6 +1,8 @@
 """From the body of a request to a sandbox's description."""
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,14 @@ def _shown_inside(place: str, state: Path, field: str) -> Path:
     path = Path(place)
     if not path.is_absolute() or "\0" in place:
         raise refusing("invalid_request", [FieldProblem(field, f"{place!a} is no path from the root; write one")])
-    real = path.resolve()
+    try:
+        real = Path(os.path.realpath(path))
+        with suppress(FileNotFoundError, NotADirectoryError):  # some backends have files of their own
+            real.stat()
+    except OSError as error:
+        raise refusing(
+            "invalid_request", [FieldProblem(field, f"{place} cannot be read here ({error.strerror}); name another")]
+        ) from None
     if real.is_relative_to(state) or state.is_relative_to(real):
         raise ProblemError(
             "state_exposed",

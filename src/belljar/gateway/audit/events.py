@@ -17,7 +17,7 @@ COMMON_FIELDS: Final = ("v", "time", "event", "sandbox")
 Ending: TypeAlias = Literal["closed", "failed", "cut", "denied"]
 Transport: TypeAlias = Literal["udp", "tcp"]
 DnsResult: TypeAlias = Literal["address", "pointer", "no_data", "no_name", "forwarded", "failed"]
-LossCause: TypeAlias = Literal["full", "flood"]
+LossCause: TypeAlias = Literal["full", "flood", "closed"]
 HoldCause: TypeAlias = Literal["slow", "stalled", "overdue", "given_up"]
 
 Limit: TypeAlias = Literal[

@@ -235,6 +235,12 @@ class Observer:
         if self._limit_lines[limit].admit(self._clock()):
             self._write(LimitReached(limit, self._limit_hits.pop(limit)))
 
+    def attempts_lost(self, count: int) -> None:
+        """Report how many connections the gateway has not read by the time the sandbox is closed."""
+        if count:
+            self._lost["closed",] += count
+            self._write(AuditLost(count, "closed"))
+
     def _keep(self, protocol: str | None, verdict: Verdict, sentence: str) -> None:
         denial = Denial(self._clock(), protocol, str(verdict.flow), verdict.reason, verdict.rule, sentence)
         self._denials.append(denial)

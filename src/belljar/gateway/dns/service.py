@@ -38,6 +38,7 @@ FORWARD_SECONDS: Final = 5.0
 
 _READ_BYTES: Final = 2048  # whose questions are answered together
 _PAUSE_SECONDS: Final = 0.05
+_CLOSING: Final = "the sandbox is being closed"
 
 
 class _DeniedMeanwhileError(Exception):
@@ -76,20 +77,25 @@ class DnsService:
         for listener in self._listeners:
             self._loop.unwatch(listener)
 
+    def stop_forwarding(self) -> Sequence[Callable[[], None]]:
+        """Forward nothing from now on; return calls that let the questions fail that wait for an answer, one each."""
+        self._forward = _fail
+        return [partial(self._interrupt, task, query, OSError(_CLOSING)) for task, query in self._asking.items()]
+
     def policy_changed(self) -> Sequence[Callable[[], None]]:
         """Return what ends the forwarding of the questions that the policy denies now, one by one.
 
         That has to be called before anything else is done for the sandbox.
         """
         return [
-            partial(self._deny, task, query)
+            partial(self._interrupt, task, query, _DeniedMeanwhileError())
             for task, query in self._asking.items()
             if not self._answering.still_forwards(query)
         ]
 
-    def _deny(self, task: Task, query: Query) -> None:
+    def _interrupt(self, task: Task, query: Query, error: Exception) -> None:
         if self._asking.get(task) is query:
-            task.throw_now(_DeniedMeanwhileError())
+            task.throw_now(error)
 
     # UDP.
 
@@ -216,6 +222,10 @@ class DnsService:
         name, kind = (query.qname, type_name(query.qtype)) if query else (None, None)
         self._sandbox.observer.dns_refused(transport, name, kind, refused.fault, refused.detail)
         return refusal_answer(message, refused)
+
+
+async def _fail(_query: Query) -> DnsAnswer:
+    raise OSError(_CLOSING)
 
 
 def _send(listener: socket.socket, reply: bytes, client: Any) -> None:

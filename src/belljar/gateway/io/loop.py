@@ -35,7 +35,7 @@ from types import coroutine
 from typing import Any, Final, NoReturn, Protocol
 
 from belljar.gateway.io.timers import Timer, Timers
-from belljar.turns import Line, Owner
+from belljar.turns import SLICE, Line, Owner
 
 _BOTH: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 _READ: Final = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
@@ -95,13 +95,13 @@ class Watch:
 class Task:
     """A coroutine on its way."""
 
-    __slots__ = ("_coroutine", "_has_begun", "_loop", "_on_done", "_unwait", "done", "error", "owner", "result")
+    __slots__ = ("_coroutine", "_loop", "_on_done", "_unwait", "done", "error", "has_begun", "owner", "result")
 
     def __init__(self, loop: "Loop", work: Coroutine[Any, Any, Any]) -> None:
         self._loop = loop
         self.owner = loop.owner
         self._coroutine = work
-        self._has_begun = False
+        self.has_begun = False
         self._unwait: Callable[[], None] | None = None
         self._on_done: list[Callable[[], None]] = []
         self.done = False
@@ -117,7 +117,7 @@ class Task:
 
         A task that has not begun never does. Whatever works for one that is to end must not get a turn before it ends.
         """
-        if not (self.done or self._has_begun):
+        if not (self.done or self.has_begun):
             self._coroutine.close()  # the loop may never turn again, and Python complains of what was never begun
             self._finish(None, error)
         elif not self.done:
@@ -155,7 +155,7 @@ class Task:
         if self.done:
             return
         previous, self._loop.current = self._loop.current, self
-        self._has_begun = True
+        self.has_begun = True
         try:
             if error is None:
                 self._unwait = self._coroutine.send(None)
@@ -271,6 +271,15 @@ class Loop:
             return False
         watch.on_readable = watch.on_writable = watch.on_error = None
         return True
+
+    def nudge(self, source: HasFileno) -> None:
+        """Wake a task that waits to read from a descriptor, as if the descriptor had become readable."""
+        watch = self._watches.get(source.fileno())
+        if watch is None:
+            return
+        if not watch.events:
+            self.call_soon_for(watch.owner, watch.tell)
+        watch.events |= select.EPOLLIN
 
     @coroutine
     def readable(self, watch: Watch) -> Generator[Callable[[], None], None, None]:
@@ -393,11 +402,24 @@ class Loop:
     def _serve(self) -> None:
         """Do what the owner has to do whose turn it is, until its slice is over."""
         owner = self._line.begin_turn()
-        if owner is None:
-            return
+        if owner is not None:
+            self._line.end_turn(owner, self._run_slice(owner, owner.credit))
+
+    def run_owner(self, owner: Owner, until: Callable[[], bool]) -> None:
+        """Run the calls of one owner only, until a condition holds or none is left."""
+        if owner.in_line:
+            self._line.remove(owner)
+        owner.in_line = True
+        while owner.calls and not until():
+            owner.charge(self._run_slice(owner, SLICE))
+        self._line.end_turn(owner, 0)
+
+    def _run_slice(self, owner: Owner, seconds: float) -> float:
+        """Run calls of an owner for some time; return how long that took."""
+        before = self.owner, self.slice_ends
         self.owner, calls, clock = owner, owner.calls, self.clock
         began = now = clock()
-        self.slice_ends = ends = began + owner.credit
+        self.slice_ends = ends = began + seconds
         for _ in range(_MAX_CALLS):
             try:
                 calls.popleft()()
@@ -406,8 +428,8 @@ class Loop:
             now = clock()
             if not calls or now >= ends:
                 break
-        self.owner, self.slice_ends = self._itself, inf
-        self._line.end_turn(owner, now - began)
+        self.owner, self.slice_ends = before
+        return now - began
 
     def close(self) -> None:
         """Release the loop's own descriptors."""

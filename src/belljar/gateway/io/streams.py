@@ -36,7 +36,7 @@ class Keeping(Protocol):
 class Stream:
     """A connected TCP socket that belongs to a loop."""
 
-    __slots__ = ("_loop", "_unread", "descriptor", "kept", "on_close", "socket", "watch")
+    __slots__ = ("_has_read", "_loop", "_unread", "descriptor", "kept", "on_close", "socket", "watch")
 
     def __init__(self, loop: Loop, connected: socket.socket) -> None:
         self._loop = loop
@@ -47,6 +47,7 @@ class Stream:
         self.on_close: Callable[[], None] | None = None
         self.kept: Keeping | None = None
         """Where bytes are accounted for that were read and stay in memory; without one, they are not."""
+        self._has_read = False
         self._unread = b""
 
     def fileno(self) -> int:
@@ -56,10 +57,12 @@ class Stream:
     async def read(self, size: int = CHUNK) -> bytes:
         """Return what has arrived, at least a byte; nothing at the end of the stream.
 
-        Whoever always has something to read gives way to others here.
+        Whoever always has something to read gives way to others here; not for the first read, so that connections are
+        decided in the order in which they were accepted.
         """
-        if self._loop.clock() >= self._loop.slice_ends:
+        if self._has_read and self._loop.clock() >= self._loop.slice_ends:
             await self._loop.give_way()
+        self._has_read = True
         while (data := self.read_now(size)) is None:
             await self._loop.readable(self.watch)
         return data

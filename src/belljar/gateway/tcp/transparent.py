@@ -6,11 +6,13 @@ policy does not grant it, the first bytes may name a granted domain, and then th
 the address.
 """
 
+from belljar.gateway.io.loop import Cancelled
 from belljar.gateway.io.origin import is_to, original_destination
 from belljar.gateway.io.streams import Stream
+from belljar.gateway.limits import LimitError
 from belljar.gateway.sandbox import SandboxState
 from belljar.gateway.tcp.claims import named_host
-from belljar.gateway.tcp.denials import deny, first_bytes_within
+from belljar.gateway.tcp.denials import NOTHING_SAID, deny, first_bytes_within
 from belljar.gateway.tcp.firstbytes import FirstBytes
 from belljar.gateway.tcp.flow import TcpFlow
 from belljar.policy import Flow, Reason, Verdict
@@ -45,9 +47,18 @@ def _dialled(sandbox: SandboxState, client: Stream) -> Flow | None:
 
 
 async def _identify(sandbox: SandboxState, client: Stream, verdict: Verdict) -> tuple[Verdict, FirstBytes]:
-    """Listen to a client whose address is not granted; decide again if it says a name."""
-    with sandbox.handshake():
-        said = await first_bytes_within(sandbox.loop, client, sandbox.limits.first_bytes_seconds)
+    """Listen to a client whose address is not granted; decide again if it says a name.
+
+    A client that cannot be listened to has dialled an address that is denied, and that is reported.
+    """
+    try:
+        with sandbox.handshake():
+            said = await first_bytes_within(sandbox.loop, client, sandbox.limits.first_bytes_seconds)
+    except LimitError:
+        return verdict, NOTHING_SAID
+    except Cancelled:
+        sandbox.observer.flow_denied(verdict)
+        raise
     if (claimed := named_host(said)) is not None:
         verdict = sandbox.decide_new(Flow(claimed, verdict.flow.port))
     return verdict, said

@@ -41,6 +41,9 @@ from belljar.linux.descriptors import adopt
 from belljar.linux.processes import allow_most_descriptors, get_signal_when_parent_dies, keep_memory_private
 from belljar.policy import CompiledPolicy, ResolvedPolicy, question
 
+_CLOSE_TIMEOUT: Final = 1.0
+"""Seconds, a half of those after which the supervisor gives up a worker that does not answer (`keeper.BOUND`)."""
+
 _THREADS: Final = 2  # so that a large policy does not keep a small one waiting
 _COLLECT_AFTER: Final = 10_000
 """New objects. A large policy is many that stay, and a collector that comes often walks over them again and again."""
@@ -79,7 +82,6 @@ class Worker:
         self._tasks: dict[str, Callable[[Message], Any]] = {
             "serve": self._serve,
             "hold": self._hold,
-            "close": self._close,
             "denials": lambda message: self._sandboxes[message.data["sandbox"]].observer.denials(),
             "flows": self._flows,
             "metrics": lambda _message: self._metrics.render(),
@@ -92,6 +94,9 @@ class Worker:
         try:
             if what in self._changes:
                 return {"number": number, "answer": await self._change(self._changes[what], message)}
+            if what == "close":
+                await self._close(message)
+                return {"number": number, "answer": None}
             return {"number": number, "answer": self._tasks[what](message)}
         except BelljarError as error:
             return {"number": number, "refused": str(error)}
@@ -180,21 +185,28 @@ class Worker:
             for live in self._sandboxes[message.data["sandbox"]].flows
         ]
 
-    def _close(self, message: Message) -> None:
+    async def _close(self, message: Message) -> None:
+        """Close a sandbox, and wait until its last attempts are on record, unless that takes too long."""
         sandbox = message.data["sandbox"]
         self._newest.pop(sandbox, None)  # and one that is still being compiled is never opened
         if sandbox not in self._sandboxes:
             return
         self._in_force.pop(sandbox, None)
         state = self._sandboxes.pop(sandbox)
-        self._memories.pop(sandbox).close()
+        memory = self._memories.pop(sandbox)
         if self._unserved is None:
-            self._gateway.close(sandbox, on_closed=partial(self._metrics.forget, sandbox))
+            closing = self._gateway.close(sandbox, on_closed=partial(self._forget, sandbox, memory))
+            with suppress(TimeoutError), self._loop.timeout(_CLOSE_TIMEOUT):
+                await self._loop.wait_for(closing.when_done)
         else:
             for _, listeners in (waiting for waiting in self._unserved if waiting[0] is state):
                 listeners.close()
             self._unserved = [waiting for waiting in self._unserved if waiting[0] is not state]
-            self._metrics.forget(sandbox)
+            self._forget(sandbox, memory)
+
+    def _forget(self, sandbox: str, memory: NameMemory) -> None:
+        self._metrics.forget(sandbox)
+        memory.close()
 
 
 def _count_again(sandbox: SandboxState, names: list[str]) -> None:

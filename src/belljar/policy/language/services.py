@@ -5,6 +5,7 @@ A policy is shown, stored and sent; so it must not have a secret in it. What loo
 
 import re
 from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
 from typing import Any, Final, Protocol
 
 from belljar.names import SpellingError, parse_authority, parse_port
@@ -36,6 +37,8 @@ _NOT_OURS: Final = frozenset(
 _FRACTION: Final = re.compile(r"[0-9]{1,15}\.[0-9]{1,4}", re.ASCII)
 _MOST_ENTRIES: Final = 32
 _LARGEST: Final = 10**15
+_MAX_PATH: Final = 4095
+_MAX_PART: Final = 255
 _MAX_SHOWN: Final = 100
 
 
@@ -107,6 +110,13 @@ def _port(value: object) -> int:
 def _socket(value: object) -> str:
     if not isinstance(value, str) or not value.startswith("/") or not value.isprintable() or "/../" in f"{value}/":
         raise EntryError("is not the path of a unix socket; write it from / on, without ..")
+    parts = PurePosixPath(value).parts[1:]
+    if len(value.encode()) > _MAX_PATH or any(len(part.encode()) > _MAX_PART for part in parts):
+        raise EntryError(
+            f"is longer than a path can be; write at most {_MAX_PATH} bytes, and {_MAX_PART} between two slashes"
+        )
+    if parts[:1] == ("proc",):
+        raise EntryError("is in /proc, where a path leads elsewhere for every process; write the socket's own path")
     return value
 
 

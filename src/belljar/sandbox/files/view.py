@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from belljar.errors import BelljarError
-from belljar.sandbox.files import ownplaces, protected
+from belljar.sandbox.files import ownplaces, protected, sockets
 from belljar.sandbox.files.homes import homes_of_user
 from belljar.sandbox.spec import Bind, SandboxSpec
 
@@ -143,14 +143,19 @@ def check_workdir(workdir: Path) -> None:
         )
     if any(map(workdir.is_relative_to, (*SYSTEM, *_KERNEL))) and not workdir.is_relative_to(_MEMORY):
         raise ViewError(f"the working directory {workdir} is part of the system; name another with --workdir")
+    _refuse_engines(workdir)
 
 
 def checked(binds: Iterable[Bind], workdir: Path | None, keep: Iterable[Path] = ()) -> Iterator[Bind]:
     """Yield what else is to be shown, with what must not be changed in it. Raises ViewError for what cannot be."""
     writable = {workdir: workdir} if workdir is not None else {}  # by where it is seen, where it is
     for bind in binds:
-        if not bind.source.exists():
-            raise ViewError(f"{bind.source} is not there, so it cannot be shown inside; check the path")
+        try:
+            bind.source.stat()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ViewError(f"{bind.source} cannot be shown inside: {reason}; check the path") from None
+        _refuse_engines(bind.source)
         if not bind.target.is_absolute() or ".." in bind.target.parts or bind.target == Path("/"):
             raise ViewError(f"nothing can be shown at {bind.target}; name a place by its path from the root")
         for target, source in writable.items():
@@ -160,6 +165,15 @@ def checked(binds: Iterable[Bind], workdir: Path | None, keep: Iterable[Path] = 
         if bind.writable:
             writable[bind.target] = bind.source
             yield from _kept_in(bind, keep)
+
+
+def _refuse_engines(source: Path) -> None:
+    real = source.resolve()
+    if sockets.is_of_engine(real) or sockets.holds_engines(real):
+        raise ViewError(
+            f"{source} is or holds {sockets.ENGINE};\n"
+            "show the sandbox something else, and open a port with host_ports instead"
+        )
 
 
 def _kept_in(bind: Bind, keep: Iterable[Path]) -> Iterator[Bind]:
