@@ -82,6 +82,7 @@ _TOOL: Final = """
 """
 _ANY_TOOL: Final = _block(_TOOL, input_schema=schema, input_examples=anything)
 _FORMAT: Final = object_of({"type": plain, "name": plain, "schema": schema})
+_OUTPUT: Final = object_of({"effort": plain, "format": _FORMAT, "task_budget": settings})
 _REQUEST: Final = object_of(
     {
         **plain_fields(
@@ -90,14 +91,14 @@ _REQUEST: Final = object_of(
             """
         ),
         **_CACHED,
-        "messages": array_of(object_of({"role": plain, "content": _content})),
+        "messages": array_of(object_of({"role": plain, "content": _content, "output_config": _OUTPUT, **_CACHED})),
         "system": _content,
         "tools": array_of(typed({"custom": _ANY_TOOL}, usual="custom", others=(_PROVIDERS_TOOLS, _ANY_TOOL))),
         "tool_choice": settings,
         "metadata": labels,
         "thinking": settings,
         "context_management": settings,
-        "output_config": object_of({"effort": plain, "format": _FORMAT, "task_budget": settings}),
+        "output_config": _OUTPUT,
         "output_format": _FORMAT,
     }
 )
