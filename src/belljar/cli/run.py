@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from belljar.backends import registry
-from belljar.cli.amounts import Bytes, Seconds
-from belljar.cli.backendname import BackendName
+from belljar.cli.options.amounts import Bytes, Seconds
+from belljar.cli.options.backendname import BackendName
+from belljar.cli.options.budgets import budget_options, flags_of, given_bounds
 from belljar.cli.runpolicy import PolicyOptions, RunPolicy, policy_of
 from belljar.errors import BelljarError, message
 from belljar.linux.files.trusted import links_on
@@ -49,7 +50,7 @@ def _many(flag: str, metavar: str, text: str) -> Callable[..., Any]:
 
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that `run` and `shell` share."""
-    options = [
+    options: list[Callable[..., Any]] = [
         click.option(
             "--backend",
             type=BackendName(),
@@ -68,6 +69,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
         _many("--preset", "NAME", "Grant a bundle, such as python or node."),
         _many("--host-port", "PORT", "Open a port of this machine's loopback."),
         _many("--broker", "NAME[=URL]", "Lead to a model API and keep the key outside: anthropic, openai, or by URL."),
+        budget_options,
         click.option("--disable-internet", is_flag=True, help="The same as --mode block-all."),
         click.option("--enable-internet", is_flag=True, help="The same as --mode allow-all."),
         click.option("--no-network-isolation", is_flag=True, help="Leave the command in this machine's network."),
@@ -310,11 +312,12 @@ class _Run:
     def _check_backend(self) -> None:
         """Refuse options that a backend would have to ignore."""
         options = self._options
-        if options["broker"] and options["no_network_isolation"]:
-            raise BelljarError(
-                "--broker has no way to the command with --no-network-isolation; leave one of them out, or start "
-                "`belljar proxy` for it"
-            )
+        for given in ("--broker" if options["broker"] else "", flags_of(given_bounds(options))):
+            if given and options["no_network_isolation"]:
+                raise BelljarError(
+                    f"{given}: no broker is within reach of the command with --no-network-isolation; leave one of them "
+                    "out, or start `belljar proxy` for it"
+                )
         if self._backend.runs_images:
             if not options["image"]:
                 raise BelljarError(f"{options['backend']} runs images; name one with --image")
@@ -337,7 +340,8 @@ class _Run:
                 "--mode, --disable-internet, --enable-internet and --learn contradict each other; keep one of them"
             )
         lists = ("allow", "allow_cidr", "allow_port", "deny", "deny_cidr", "deny_port", "preset", "host_port", "broker")
-        return PolicyOptions(options["policy"], modes.pop() if modes else None, *(options[name] for name in lists))
+        mode = modes.pop() if modes else None
+        return PolicyOptions(options["policy"], mode, *(options[name] for name in lists), bounds=given_bounds(options))
 
     def _own_file(self, option: str) -> Path:
         """Return a file that Belljar itself reads or writes."""

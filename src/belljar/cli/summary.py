@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from belljar.cli.amounts import written_bytes
+from belljar.cli.options.amounts import written_bytes
 from belljar.policy import Reason
 from belljar.sandbox.files.changes import Changes
 from belljar.sandbox.ledger import Ledger, UsedDestination

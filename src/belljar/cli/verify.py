@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from belljar.backends.registry import DEFAULT
-from belljar.cli.backendname import BackendName
+from belljar.cli.options.backendname import BackendName
 from belljar.cli.tables import print_table
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from belljar.cli.amounts import Seconds
+from belljar.cli.options.amounts import Seconds
 from belljar.cli.server.connecting import connect, find_sandbox, server_option
 from belljar.errors import BelljarError, message
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from belljar.cli.amounts import Seconds
+from belljar.cli.options.amounts import Seconds
 from belljar.cli.policyfiles import load_document
 from belljar.cli.server.amending import Amendment, allowing, denying, is_address
 from belljar.cli.server.connecting import connect, find_sandbox, server_option
