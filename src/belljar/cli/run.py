@@ -254,14 +254,16 @@ class _Run:
         ledger = Ledger(AuditLog(audit) if audit is not None else None)
         self._ending = self._ending_with(ledger, policy.policy.services)
         access = NetworkAccess(compiled, settings, ledger)
-        return self._with_broker(access) if any(service.is_broker for service in policy.policy.services) else access
+        services = policy.policy.services
+        return self._with_broker(access, services) if any(service.is_broker for service in services) else access
 
-    def _with_broker(self, access: "NetworkAccess") -> "NetworkAccess":
-        from belljar.sandbox.brokerplace import make_broker_place  # noqa: PLC0415 - most runs have none
+    def _with_broker(self, access: "NetworkAccess", services: "Sequence[Service]") -> "NetworkAccess":
+        from belljar.sandbox.brokerplace import make_broker_place, share_groups  # noqa: PLC0415 - most runs have none
         from belljar.sandbox.files.ownplaces import has_modules_in  # noqa: PLC0415
 
         exposed = self._exposed()
         state = self._held.enter_context(make_broker_place(os.environ, exposed))
+        share_groups(Path(state), services, os.environ)
         return access._replace(broker_state=Path(state), starts_broker_at_once=has_modules_in(exposed))
 
     def _ending_with(self, ledger: "Ledger | None", services: "tuple[Service, ...]" = ()) -> "Ending":
@@ -341,7 +343,8 @@ class _Run:
             )
         lists = ("allow", "allow_cidr", "allow_port", "deny", "deny_cidr", "deny_port", "preset", "host_port", "broker")
         mode = modes.pop() if modes else None
-        return PolicyOptions(options["policy"], mode, *(options[name] for name in lists), bounds=given_bounds(options))
+        named = {name: options[name] for name in lists}
+        return PolicyOptions(options["policy"], mode, **named, bounds=given_bounds(options))
 
     def _own_file(self, option: str) -> Path:
         """Return a file that Belljar itself reads or writes."""
