@@ -38,17 +38,36 @@ def test_version():
     assert run("--version").stdout == f"belljar {__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [("polcy",), ("policy", "chekc"), ("policy", "show", "x", "--formt", "yaml")])
+USAGE_ERRORS = [
+    ("polcy",),
+    ("policy", "chekc"),
+    ("policy", "check"),
+    ("policy", "presets", "pyton"),
+    ("policy", "show", "x", "--formt", "yaml"),
+    ("run",),
+    ("run", "--mode", "open", "--", "true"),
+    ("shell", "--tiemout", "5"),
+    ("exec",),
+    ("exec", "--timeout", "5x", "jar", "true"),
+    ("proxy",),
+    ("serve", "--port", "-1"),
+    ("network", "allow", "jar"),
+    ("token", "sohw"),
+    ("completion", "tcsh"),
+]
+
+
+@pytest.mark.parametrize("arguments", USAGE_ERRORS, ids=" ".join)
 def test_a_slip_gets_a_usage_error_without_a_traceback(arguments):
     done = run(*arguments)
-    assert done.returncode == 2
+    assert done.returncode == 125
     assert "Traceback" not in done.stderr
     assert "Error:" in done.stderr
 
 
-def test_an_error_is_a_message_on_standard_error_and_exit_code_2(tmp_path):
+def test_an_error_is_a_message_on_standard_error_and_exit_code_125(tmp_path):
     done = run("policy", "show", str(tmp_path / "no-such.yaml"))
-    assert done.returncode == 2
+    assert done.returncode == 125
     assert done.stdout == ""
     assert done.stderr.startswith("belljar: ")
     assert "does not exist" in done.stderr
@@ -102,7 +121,7 @@ def test_a_closed_standard_input_is_named():
     done = subprocess.run(
         ["bash", "-c", '"$0" policy check - <&-', BELLJAR], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 2
+    assert done.returncode == 125
     assert done.stderr == "standard input is closed; name a file\n"
 
 

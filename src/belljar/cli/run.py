@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from belljar.backends import registry
+from belljar.cli.main import EXIT_FAILED
 from belljar.cli.options.amounts import Bytes, Seconds
 from belljar.cli.options.backendname import BackendName
 from belljar.cli.options.budgets import budget_options, flags_of, given_bounds
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from belljar.policy.services import Service
     from belljar.sandbox.ledger import Ledger
     from belljar.sandbox.network import NetworkAccess
-
-EXIT_FAILED = 125
-"""Belljar's own failures; everything else is the command's own exit code."""
 
 _ABOUT_USER = ("COLORTERM", "LANG", "LANGUAGE", "TERM", "TZ")
 _ABOUT_MACHINE = ("LOGNAME", "PATH", "SHELL", "USER")

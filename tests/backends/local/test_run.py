@@ -328,7 +328,7 @@ def test_a_named_service(own_cli, universe):
 )
 def test_what_a_tired_person_types(words, remedy):
     done = subprocess.run([sys.executable, "-m", "belljar", *words], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (125, "")
     assert remedy in done.stderr
 
 
@@ -342,7 +342,7 @@ def test_memory_is_limited(cli):
     allocate = ("sh", "-c", "dd if=/dev/zero of=/dev/null bs=200M count=1")
     assert cli.run("--", *allocate).returncode == 0
     assert cli.run("--mem-limit", "64m", "--", *allocate).returncode != 0
-    assert cli.run("--mem-limit", "5", "--", "true").returncode == 2
+    assert cli.run("--mem-limit", "5", "--", "true").returncode == 125
 
 
 def test_a_limit_on_processors_holds_or_is_refused(cli):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from belljar.cli.main import EXIT_FAILED
 from belljar.cli.options.amounts import Seconds
 from belljar.cli.server.connecting import connect, find_sandbox, server_option
 from belljar.errors import BelljarError, message
@@ -14,7 +15,7 @@ from belljar.errors import BelljarError, message
 if TYPE_CHECKING:
     from belljar.client import ExecOptions
 
-EXIT_TIMEOUT, EXIT_FAILED = 124, 125
+EXIT_TIMEOUT = 124
 
 
 @click.command("exec", context_settings={"allow_interspersed_args": False})
