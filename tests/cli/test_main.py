@@ -132,11 +132,55 @@ def test_completion_scripts(shell):
     assert "_BELLJAR_COMPLETE" in done.stdout
 
 
-def test_completion_knows_the_commands():
-    environment = {
-        **os.environ,
-        "_BELLJAR_COMPLETE": "bash_complete",
-        "COMP_WORDS": "belljar policy ",
-        "COMP_CWORD": "2",
-    }
-    assert "explain" in run(env=environment).stdout
+def completed(words: str, **variables: str) -> list[str]:
+    """Return what a shell is told that completes the last word of a command line."""
+    asked = {"_BELLJAR_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
+    done = run(env={**os.environ, **asked, **variables})
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("words", "some"),
+    [
+        ("belljar policy ", ["plain,check", "plain,explain"]),
+        ("belljar run --preset py", ["plain,python"]),
+        ("belljar shell --broker open", ["plain,openai", "plain,openrouter"]),
+        ("belljar run --policy ./po", ["file,./po"]),
+        ("belljar policy check ./po", ["file,./po"]),
+        ("belljar run --preset python -- prog", ["plain,program"]),
+        ("belljar exec jar prog", ["plain,program"]),
+        ("belljar run -- program ./in", ["file,./in"]),
+        ("belljar run -- ./pro", ["file,./pro"]),
+        ("belljar help po", ["plain,policy"]),
+        ("belljar help policy ex", ["plain,explain"]),
+        ("belljar help nothing ", []),
+        ("belljar stop ", []),
+    ],
+)
+def test_completion(tmp_path, words, some):
+    (tmp_path / "program").write_text("#!/bin/sh")
+    (tmp_path / "program").chmod(0o755)
+    (tmp_path / "progress").write_text("is no program")
+    found = completed(words, PATH=f"{tmp_path}:/nonexistent", BELLJAR_SERVER=str(tmp_path))
+    assert found[: len(some)] == some
+    assert "plain,progress" not in found
+
+
+@pytest.mark.parametrize("words", [(), ("policy", "check"), ("network", "allow"), ("run",), ("run", "make")])
+def test_help_is_that_of_the_command(words):
+    done = run("help", *words)
+    if words == ("run", "make"):
+        assert (done.returncode, done.stdout) == (125, "")
+        assert "belljar run has no command 'make'" in done.stderr
+    else:
+        assert (done.returncode, done.stdout) == (0, run(*words, "--help").stdout)
+
+
+@pytest.mark.parametrize("command", [("run", "--", "true"), ("exec", "jar", "true")], ids=" ".join)
+@pytest.mark.parametrize("item", ["A B=c", "A B", "=c", "A\nB=c", "NOT_THERE"])
+def test_a_variable_that_cannot_be_is_refused(command, item):
+    done = run(command[0], "--env", item, *command[1:])
+    assert (done.returncode, done.stdout) == (125, "")
+    assert done.stderr.startswith("belljar: --env: ")
+    assert "write NAME=VALUE" in done.stderr

@@ -65,6 +65,14 @@ def test_sandboxes_are_listed(cli, jar):
     assert "write NAME=VALUE" in cli.run("ps", "--label", "team")[2]
 
 
+def test_a_shell_completes_sandboxes(cli, jar, monkeypatch):
+    monkeypatch.setenv("_BELLJAR_COMPLETE", "bash_complete")
+    for words in ("exec", "stop", "inspect", "logs", "denials", "network get", "network allow"):
+        monkeypatch.setenv("COMP_WORDS", f"belljar {words} {jar.id[:2]}")
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split()) + 1))
+        assert f"plain,{jar.id}" in cli.result().splitlines()
+
+
 def test_labels_do_not_move_the_cursor(cli):
     with cli.client.claim(backend="memory", labels={"evil": "\033[2J"}):
         assert "evil=\\x1b[2J" in cli.result("ps", "--label", "evil=\033[2J")

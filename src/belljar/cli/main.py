@@ -17,7 +17,7 @@ from belljar.cli.lazy import LazyGroup, Subcommand
 from belljar.errors import BelljarError, message
 
 EXIT_FAILED = 125
-"""Belljar's own failures and usage errors, as of `env` and `timeout`: commands that it runs hardly ever exit with it."""
+"""Belljar's own failures and usage errors, as of `env` and `timeout`. Commands hardly ever exit with it."""
 
 _STANDARD_ERROR = 2
 _COMPLETING = "_BELLJAR_COMPLETE"
@@ -46,6 +46,7 @@ EXIT_INTERRUPTED = 130  # as shells report a program that Ctrl-C has ended; 1 wo
         "top": Subcommand("belljar.cli.server.top", "top", "Watch sandboxes, flows and denials."),
         "token": Subcommand("belljar.cli.server.token", "token", "Show or change the token of the server."),
         "completion": Subcommand("belljar.cli.completion", "completion", "Print a script for shell completion."),
+        "help": Subcommand("belljar.cli.help", "help_", "Print the help of a command."),
     },
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -38,8 +38,10 @@ _OPTIONS: Final = {
 _IN_OPTIONS: Final = {
     "addresses belong in allowed_cidrs, denied_cidrs or a rule's cidrs": "write it with --allow-cidr or --deny-cidr",
     'use "mode: allow-all"': "write --enable-internet",
+    r"list (\d+) in host_ports": r"write --host-port \1",
+    "list it(s port)? in host_ports": "write --host-port PORT",
 }
-"""What documents call something, and how it is written here."""
+"""What documents call something (a pattern), and how it is written here."""
 
 _PLACE: Final = re.compile(r"(.+)\[\d+\]")
 
@@ -211,7 +213,7 @@ def _as_option(problem: Problem) -> str:
         return str(problem)
     message = problem.message
     for in_document, in_option in _IN_OPTIONS.items():
-        message = message.replace(in_document, in_option)
+        message = re.sub(in_document, in_option, message)
     return f"{option}{_named(problem.where)}: {message}"
 
 

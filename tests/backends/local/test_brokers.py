@@ -124,6 +124,14 @@ def test_nothing_is_told_without_a_broker(cli):
     assert "cannot access '/etc/codex'" in done.stderr
 
 
+def test_a_broker_that_is_asked_over_tls_is_said_to_speak_http(own_cli):
+    done = own_cli.run(
+        *BROKER, "--summary", "--", "curl", "-sS", "https://models.belljar.internal/", MODELS_API_KEY="x"
+    )
+    assert done.returncode == 35
+    assert "models is at http://models.belljar.internal, which speaks plain HTTP inside" in done.stderr
+
+
 SHARED = """\
 mode: block-all
 services:
