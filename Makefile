@@ -1,5 +1,5 @@
 # The doors of the project. Each target sets up what it needs on a fresh Debian or Ubuntu machine first.
-.PHONY: help demo test test-gate test-long test-agents coverage lint bench fuzz setup setup-tests setup-long clean
+.PHONY: help install demo test test-gate test-long test-agents coverage lint bench fuzz setup setup-tests setup-long clean
 
 BIN := .venv/bin
 
@@ -10,6 +10,7 @@ codex := @openai/codex@0.169.0
 opencode := opencode-ai@1.18.33
 
 help:
+	@echo "make install  set up, and link ~/.local/bin/belljar to this checkout"
 	@echo "make demo    set up, and show Belljar at work"
 	@echo "make test    set up, and run every check and every test that does not take long"
 	@echo "make test-gate  install Docker, Podman, Chromium and an agent as well, and run a few of the others: what CI runs"
@@ -29,6 +30,9 @@ setup-long: .venv/.ready-long
 
 .venv/.ready-%: pyproject.toml scripts/setup
 	@scripts/setup $*
+
+install: setup
+	@scripts/install
 
 demo: setup
 	@scripts/demo

@@ -68,7 +68,7 @@ def test_a_command_runs_in_a_sandbox(plain: Environment) -> None:
 )
 def test_a_missing_extra_is_named_with_its_remedy(plain: Environment, words: list[str], name: str) -> None:
     done = plain.belljar(*words)
-    assert done.returncode == 2
+    assert done.returncode == 125
     assert done.stderr.startswith(f"belljar: this needs Belljar's {name}, and ")
     assert done.stderr.endswith(f"pip install 'belljar[{name}]'\n")
 
@@ -80,7 +80,7 @@ def test_a_program_is_told_of_the_missing_client(plain: Environment) -> None:
 
 def test_the_client_alone_finds_out_that_nobody_serves(wheel: Path, tmp_path: Path) -> None:
     done = Environment(tmp_path / "env", wheel, ["client"]).belljar("ps", "--server", str(tmp_path))
-    assert done.returncode == 2
+    assert done.returncode == 125
     assert "nobody serves" in done.stderr
 
 

@@ -2,7 +2,10 @@
 
 import json
 import os
+import re
 import resource
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,8 @@ from typing import Any
 import pytest
 
 from belljar.broker.spending.ledger import NAME, Amounts, SpendingLedger
+from belljar.broker.spending.sharedledger import SharedLedger
+from belljar.broker.starting import GROUPS
 from belljar.policy.services import Budget, SharedBudget
 from tests.broker.running import Running, answer_of, service
 from tests.broker.standin import Call, Page, StandIn
@@ -243,6 +248,68 @@ def test_a_group_uses_its_budget_together(broker: Running, provider: StandIn):
     used = service(provider.url, shared=SharedBudget("team", Budget(requests=2)))
     assert [broker.ask(used, body="{}", sandbox=each).status for each in ("t1", "t2", "t3")] == [200, 200, 429]
     assert broker.ask(service(provider.url), body="{}", sandbox="t3").status == 200
+
+
+@pytest.fixture
+def sharing(environ: dict[str, str], tmp_path: Path) -> Iterator[Callable[[str], Running]]:
+    """Starts brokers, each with a place of its own and the same groups."""
+    (tmp_path / GROUPS).mkdir()
+    with ExitStack() as stack:
+
+        def start(name: str) -> Running:
+            (tmp_path / name / "state").mkdir(parents=True)
+            (tmp_path / name / "state" / GROUPS).symlink_to(tmp_path / GROUPS)
+            running = Running(tmp_path / name, environ)
+            stack.callback(running.stop)
+            return running
+
+        yield start
+
+
+def test_brokers_that_share_a_group_use_its_budget_together(
+    sharing: Callable[[str], Running], provider: StandIn, tmp_path: Path
+):
+    used = service(provider.url, shared=SharedBudget("team", Budget(requests=10)))
+    brokers = [sharing("one"), sharing("two")]
+    with ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(brokers[number % 2].ask, used, body="{}") for number in range(20)]
+    assert sorted(each.result().status for each in asked) == [200] * 10 + [429] * 10
+    brokers[0].process.kill()
+    brokers[1].process.terminate()
+    (tmp_path / GROUPS / "team.json.new").write_text('{"requ')  # as a broker leaves it that is killed there
+    later = sharing("three")
+    assert later.ask(used, body="{}").json["error"]["message"].startswith("Belljar: the budget is used up: the")
+    assert later.ask(used._replace(shared=SharedBudget("other", Budget(requests=1))), body="{}").status == 200
+    sums = json.loads((tmp_path / GROUPS / "team.json").read_text())
+    assert (sums["requests"], sums["input_tokens"], sums["output_tokens"]) == (10, 1250, 500)
+
+
+def test_a_request_is_let_through_and_counted_before_another_broker_may_do_so(
+    sharing: Callable[[str], Running], provider: StandIn, tmp_path: Path
+):
+    used = service(provider.url, shared=SharedBudget("team", Budget(requests=1)))
+    broker, before = sharing("one"), len(provider.seen)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / GROUPS).symlink_to(tmp_path / GROUPS)
+    with ThreadPoolExecutor(1) as pool, closing(SharedLedger(tmp_path / "here")) as ours:
+        with ours.held():
+            asked = pool.submit(broker.ask, used, body="{}")
+            waiting = re.compile(rf"-> FLOCK +ADVISORY +WRITE +{broker.process.pid} ")
+            while not waiting.search(Path("/proc/locks").read_text()):
+                assert not asked.done()
+            ours.add(("group", "team"), Amounts(requests=1))
+        assert asked.result().status == 429
+    assert len(provider.seen) == before
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"requests": "none"}', '{"requests": NaN}'])
+def test_sums_of_a_group_that_cannot_be_read_let_nothing_through(
+    sharing: Callable[[str], Running], provider: StandIn, tmp_path: Path, text: str
+):
+    (tmp_path / GROUPS / "team.json").write_text(text)
+    answer = sharing("one").ask(service(provider.url, shared=SharedBudget("team", Budget(requests=1))), body="{}")
+    assert answer.status == 503
+    assert f"{GROUPS}/team.json is damaged; remove it to begin anew" in answer.json["error"]["message"]
 
 
 def test_requests_at_once_are_bounded(broker: Running, provider: StandIn):

@@ -58,7 +58,7 @@ def fails(environ: dict[str, str], *arguments: str) -> str:
     done = subprocess.run(
         command(*arguments), capture_output=True, text=True, timeout=60, env={**os.environ, **environ}, check=False
     )
-    assert done.returncode == 2, done.stderr
+    assert done.returncode == 125, done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr
 

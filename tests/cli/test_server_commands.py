@@ -65,6 +65,14 @@ def test_sandboxes_are_listed(cli, jar):
     assert "write NAME=VALUE" in cli.run("ps", "--label", "team")[2]
 
 
+def test_a_shell_completes_sandboxes(cli, jar, monkeypatch):
+    monkeypatch.setenv("_BELLJAR_COMPLETE", "bash_complete")
+    for words in ("exec", "stop", "inspect", "logs", "denials", "network get", "network allow"):
+        monkeypatch.setenv("COMP_WORDS", f"belljar {words} {jar.id[:2]}")
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split()) + 1))
+        assert f"plain,{jar.id}" in cli.result().splitlines()
+
+
 def test_labels_do_not_move_the_cursor(cli):
     with cli.client.claim(backend="memory", labels={"evil": "\033[2J"}):
         assert "evil=\\x1b[2J" in cli.result("ps", "--label", "evil=\033[2J")
@@ -101,7 +109,7 @@ def test_the_layers_of_a_sandbox_are_told(cli, jar):
     assert [row.split()[:2] for row in rows][-1] == ["user_namespace", "unknown"]
     told = json.loads(cli.result("inspect", "--json", jar.id))
     assert (told["id"], told["backend"], len(told["layers"])) == (jar.id, "memory", len(rows))
-    assert cli.run("inspect", "nobody")[0] == 2
+    assert cli.run("inspect", "nobody")[0] == 125
 
 
 def test_leaving_exec_ends_the_command(server, cli, jar):  # noqa: F811
@@ -118,9 +126,9 @@ def test_leaving_exec_ends_the_command(server, cli, jar):  # noqa: F811
 def test_sandboxes_are_ended(cli):
     ours, others = [[cli.client.claim(backend="memory").id for _ in range(2)] for _ in range(2)]
     assert cli.result("stop", *ours).split() == ours
-    assert cli.run("stop")[0] == 2
+    assert cli.run("stop")[0] == 125
     code, _, err = cli.run("stop", ours[0])
-    assert (code, "there is no sandbox" in err) == (2, True)
+    assert (code, "there is no sandbox" in err) == (125, True)
     assert set(others) <= set(cli.result("stop", "--all").split())
     assert list(cli.client.sandboxes()) == []
     assert "there are none at all" in cli.run("stop", "x")[2]
@@ -140,7 +148,7 @@ def test_a_policy_is_shown_and_set(cli, jar, tmp_path):
     assert (told["generation"], told["warnings"][0]["field"]) == (3, "egress.allowed_domains")
     file.write_text("mode: block-all\negress: {allowed_domains: [http://x/]}")
     code, _, err = cli.run("network", "set", jar.id, str(file))
-    assert code == 2
+    assert code == 125
     assert f"{file}:2: error: egress.allowed_domains[0]" in err
 
 
@@ -192,7 +200,7 @@ def test_what_stays_closed_is_told(cli, jar):
     code, out, _ = cli.run("network", "allow", jar.id, "github.com")
     assert (code, "denied_by_rule  rules[0]" in out) == (1, True)
     code, _, err = cli.run("network", "allow", jar.id, "*.com")
-    assert (code, "every site under com" in err) == (2, True)
+    assert (code, "every site under com" in err) == (125, True)
 
 
 def test_a_destination_is_opened_for_a_time(cli, jar):
@@ -253,7 +261,7 @@ def test_top_on_a_terminal_goes_on_until_q_and_leaves_it_as_it_was(cli, jar):
 @pytest.mark.parametrize("words", [["ps"], ["top"], ["stop", "x"], ["network", "get", "x"], ["logs", "x"], ["denials"]])
 def test_without_a_server_it_is_told_how_to_start_one(tmp_path, words):
     done = subprocess.run([BELLJAR, *words, "--server", str(tmp_path)], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
+    assert done.returncode == 125
     assert "start a server with `belljar serve`" in done.stderr
 
 
@@ -261,6 +269,6 @@ def test_the_wrong_token_is_told(server):  # noqa: F811
     words = [BELLJAR, "ps", "--server", f"http://127.0.0.1:{server.port}"]
     environment = {**os.environ, "BELLJAR_TOKEN": "wrong"}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, "belljar token show" in done.stderr) == (2, True)
+    assert (done.returncode, "belljar token show" in done.stderr) == (125, True)
     environment["BELLJAR_TOKEN"] = server.token
     assert subprocess.run(words, env=environment, capture_output=True, check=False).returncode == 0

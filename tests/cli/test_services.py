@@ -15,8 +15,8 @@ from belljar.cli.policyfiles import InvalidFileError, load_policy
 from belljar.cli.runpolicy import OptionError, PolicyOptions, policy_of
 from belljar.cli.summary import as_text, remedy
 from belljar.gateway.audit.events import FlowAllowed, ServiceUsed
-from belljar.policy import Mode, Syntax, read_policy
-from belljar.policy.services import PROVIDERS
+from belljar.policy import Mode, Syntax, read_policy, render
+from belljar.policy.services import PROVIDERS, Budget
 from belljar.sandbox.files.changes import Changes
 from belljar.sandbox.ledger import Ledger, UsedDestination
 from belljar.sandbox.notice import notice
@@ -147,6 +147,65 @@ def test_the_agent_is_told_where_services_are_and_not_where_they_lead(mode):
     assert not any(hidden in told for hidden in ("/run/tool", "10.1.2.3", "llm.corp.example", "8080"))
 
 
+BOUNDED = """\
+services:
+  anthropic: {at: 81, budget: {requests: 5}, paths: ["POST /v1/messages"], header: {x-api-key: "${MINE}"}}
+  models: {url: "https://x.example"}
+  db: {port: 5432}
+"""
+
+
+@pytest.mark.parametrize("url", ["", "http://127.0.0.1:4000"])
+def test_what_a_file_says_of_a_broker_holds_beside_the_option(saved, url):
+    option = f"anthropic={url}" if url else "anthropic"
+    service = policy_of(PolicyOptions(saved(BOUNDED), broker=(option,)), []).policy.services[0]
+    assert service.target == (url or "https://api.anthropic.com")
+    assert (service.at, service.paths, service.header, service.budget) == (
+        81,
+        ("POST /v1/messages",),
+        (("x-api-key", "${MINE}"),),
+        Budget(requests=5),
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("db=https://x.example", "--broker db: services.db of {file} leads to port 5432, which is no broker"),
+        ("models=https://y.example", "--broker models: services.models of {file} has no header and sends no key"),
+    ],
+)
+def test_a_broker_that_contradicts_the_file_is_refused(saved, option, words):
+    file = saved(BOUNDED)
+    with pytest.raises(OptionError, match=re.escape(words.format(file=file))):
+        policy_of(PolicyOptions(file, broker=(option,)), [])
+
+
+def test_bounds_of_options_are_those_of_every_broker_and_the_smaller_one_holds(saved):
+    options = PolicyOptions(saved(BOUNDED), bounds={"requests": 9, "dollars": 2.5})
+    budgets = {service.name: service.budget for service in policy_of(options, []).policy.services}
+    assert budgets == {
+        "anthropic": Budget(requests=5, dollars=2.5),
+        "models": Budget(requests=9, dollars=2.5),
+        "db": Budget(),
+    }
+
+
+def test_a_bound_without_a_broker_is_refused():
+    with pytest.raises(OptionError, match="--max-at-once: there is no broker to bound; add --broker"):
+        policy_of(PolicyOptions(bounds={"at_once": 1}), [])
+
+
+@pytest.mark.parametrize("header", ["", ", header: {}", ', header: {Authorization: "Bearer ${MODELS_API_KEY}"}'])
+def test_a_broker_that_sends_no_key_is_pointed_out_unless_the_file_says_so(saved, header):
+    file = saved(f"services: {{models: {{url: 'https://llm.example'{header}}}}}")
+    words = f"{file}:2: warning: services.models: sends no key; write header: "
+    found = policy_of(PolicyOptions(file), []).warnings
+    assert [warning.startswith(words) for warning in found] == ([] if header else [True])
+    shown = render(read_policy(Path(file).read_text(), Syntax.YAML).policy, Syntax.YAML)
+    assert not read_policy(shown, Syntax.YAML).warnings
+
+
 @pytest.mark.parametrize(
     ("brokers", "words"),
     [
@@ -176,7 +235,8 @@ def test_a_summary_tells_why_requests_failed():
 
 
 def test_a_broker_is_refused_where_nothing_would_lead_to_it():
-    command = [sys.executable, "-m", "belljar", "run", "--broker", "anthropic", "--no-network-isolation", "--", "true"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 125
-    assert "--broker has no way to the command with --no-network-isolation; leave one of them out" in done.stderr
+    for option in (("--broker", "anthropic"), ("--max-requests", "1")):
+        command = [sys.executable, "-m", "belljar", "run", *option, "--no-network-isolation", "--", "true"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 125
+        assert f"{option[0]}: no broker is within reach of the command with --no-network-isolation" in done.stderr

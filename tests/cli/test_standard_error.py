@@ -43,9 +43,9 @@ WAYS: dict[str, tuple[str, list[str], int]] = {
     "no directory": (":", ["run", "--workdir", "/nowhere", "--", "true"], 125),
     "no resolver": (":", ["run", "--resolver", "nonsense", "--", "true"], 125),
     "a time limit": (":", ["run", "--timeout", "0.5", "--", "sleep", "100"], 124),
-    "a full disk": ("exec >/dev/full", ["policy", "presets"], 2),
+    "a full disk": ("exec >/dev/full", ["policy", "presets"], 125),
     "no doctor without proc": ("mount -t tmpfs none /proc", ["doctor", "--backend", "local"], 1),
-    "no server": (":", ["ps", "--server", "http://127.0.0.1:9"], 2),
+    "no server": (":", ["ps", "--server", "http://127.0.0.1:9"], 125),
 }
 
 
@@ -90,7 +90,7 @@ def test_whatever_fails_with_a_gateway_that_has_begun_nothing(privileged, tmp_pa
 def test_a_bug_is_told_in_two_lines(privileged, tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import belljar.cli.main as m\nm.LazyGroup.invoke = None\n")
     done = run(":", "run", "--", "true", cwd=tmp_path, PYTHONPATH=str(tmp_path))
-    assert done.returncode == 2
+    assert done.returncode == 125
     assert done.stderr.startswith("belljar: internal error: TypeError")
     assert "BELLJAR_DEBUG=1" in done.stderr
     assert "Traceback" not in done.stderr

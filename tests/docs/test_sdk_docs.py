@@ -24,7 +24,7 @@ def test_every_example_is_shown_as_it_is():
 
 def test_pieces_run(server, monkeypatch, capsys):  # noqa: F811
     monkeypatch.setenv("BELLJAR_SERVER", str(server.state))
-    monkeypatch.setattr(Client, "claim", _in_memory(Client.claim))
+    in_memory(monkeypatch)
     first, claiming, *others = PIECES
     names: dict[str, object] = {}
     exec(first, names)  # the documentation's own code
@@ -38,8 +38,10 @@ def test_pieces_run(server, monkeypatch, capsys):  # noqa: F811
     assert capsys.readouterr().out.startswith("0 hello")
 
 
-def _in_memory(claim: Callable[..., Sandbox]) -> Callable[..., Sandbox]:
-    return lambda self, **options: claim(self, backend="memory", **options)
+def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have sandboxes claimed of the backend that the server of these tests has."""
+    claim: Callable[..., Sandbox] = Client.claim
+    monkeypatch.setattr(Client, "claim", lambda self, **options: claim(self, backend="memory", **options))
 
 
 def test_every_error_is_documented_and_nothing_else():

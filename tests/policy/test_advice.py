@@ -33,7 +33,11 @@ WARNINGS = {
     ],
     # grants that cannot grant
     "{mode: block-all, egress: {allowed_domains: [localhost]}}": [
-        'egress.allowed_domains[0]: "localhost" means this machine or a metadata service, which no policy opens'
+        'egress.allowed_domains[0]: "localhost" is the sandbox itself to programs inside, and opens nothing; for a port'
+    ],
+    "{mode: block-all, egress: {allowed_domains: ['a.localhost:8080']}}": ["for a port of this machine, list 8080 in"],
+    "{mode: block-all, egress: {allowed_domains: [metadata]}}": [
+        'egress.allowed_domains[0]: "metadata" means this machine or a metadata service, which no policy opens'
     ],
     "{mode: block-all, egress: {allowed_domains: [metadata.google.internal]}}": ["a metadata service"],
     "{mode: block-all, egress: {allowed_domains: ['host.belljar.internal:5432']}}": [
@@ -45,17 +49,17 @@ WARNINGS = {
     ],
     "{mode: allow-all, rules: [{action: allow, domains: ['*.belljar.internal']}]}": ["opened by services alone"],
     "{mode: block-all, egress: {allowed_cidrs: [127.0.0.1]}}": [
-        'egress.allowed_cidrs[0]: "127.0.0.1/32" is loopback, link-local or reserved, which no policy opens; delete it'
+        'egress.allowed_cidrs[0]: "127.0.0.1/32" is the sandbox itself to programs inside, and opens nothing; for a'
     ],
     "{mode: block-all, egress: {allowed_cidrs: [169.254.169.254/32]}}": ["which no policy opens"],
     "{mode: block-all, egress: {allowed_cidrs: [100.100.100.200]}}": ["which no policy opens"],
-    "{mode: block-all, egress: {allowed_cidrs: ['::1']}}": ["which no policy opens"],
+    "{mode: block-all, egress: {allowed_cidrs: ['::1']}}": ["list it in host_ports, and use"],
     "{mode: block-all, egress: {allowed_cidrs: ['fe80::/10']}}": ["which no policy opens"],
     "{mode: block-all, egress: {allowed_cidrs: ['fd00:ec2::254']}}": ["which no policy opens"],
     "{mode: block-all, egress: {allowed_cidrs: ['64:ff9b::/96']}}": [
         "holds IPv4 addresses in IPv6 form and matches none; write the IPv4 range"
     ],
-    "{mode: block-all, egress: {allowed_cidrs: ['::ffff:127.0.0.1']}}": ['"127.0.0.1/32" is loopback'],
+    "{mode: block-all, egress: {allowed_cidrs: ['::ffff:127.0.0.1']}}": ['"127.0.0.1/32" is the sandbox itself'],
     "{mode: block-all, egress: {allowed_ports: [53/udp]}}": ["egress.allowed_ports[0]: "],
     # grants that are wide
     "{mode: block-all, egress: {allowed_cidrs: [0.0.0.0/0]}}": [

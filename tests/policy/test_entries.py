@@ -95,8 +95,6 @@ def test_a_bare_star_is_a_mode(grants, mode):
         ("user@example.org", 'write what stands after the "@"'),
         ("1.2.3.4", "addresses belong in allowed_cidrs"),
         ("1.2.3.4:443", "addresses belong in allowed_cidrs"),
-        ("::1", "addresses belong in allowed_cidrs"),
-        ("[::1]", "addresses belong in allowed_cidrs"),
         ("[2001:db8::1]:443", "addresses belong in allowed_cidrs"),
         ("2001:db8::1", "addresses belong in allowed_cidrs"),
         ("127.1", "write a name, or the address as four decimal numbers in allowed_cidrs"),
@@ -133,6 +131,17 @@ def test_domains_that_are_refused(entry, remedy, grants):
         read_domain(entry, grants=grants)
     assert remedy in str(caught.value)
     assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("entry", "what"),
+    [("127.0.0.1:8080", "8080"), ("127.1.2.3", "it"), ("[::1]:90", "90"), ("[::1]", "it"), ("::1", "it")],
+)
+def test_a_loopback_address_is_a_port_of_the_host_in_a_grant_and_an_address_in_a_denial(entry, what):
+    with pytest.raises(EntryError, match=f"for a port of this machine, list {what} in host_ports"):
+        read_domain(entry, grants=True)
+    with pytest.raises(EntryError, match="addresses belong in allowed_cidrs"):
+        read_domain(entry, grants=False)
 
 
 @pytest.mark.parametrize("entry", [None, True, 1, 1.5, [], ["a.example"], {}, {"a": 1}, b"a.example"])

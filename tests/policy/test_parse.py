@@ -408,6 +408,38 @@ extra: 1
     ]
 
 
+def test_all_problems_of_services_are_reported_at_once():
+    text = """\
+mode: block-all
+services:
+  anthropic:
+    budget: {request: 1, dollars: -1}
+    shared_budget: {group: a b, requests: 0}
+    paths: [/v1, "GET v1"]
+    header: {x-key: abc, host: a}
+    server_tools: maybe
+  models: {url: "http://x.example", at: 0}
+  db: {address: x, budget: {requests: 1}}
+  web: {prot: 8080, at: 0}
+  Bad: {}
+  two: {port: 1, url: "https://a.example", at: hello}
+  last: {at: 1}
+"""
+    assert [(problem.where.removeprefix("services."), problem.line) for problem in problems(text)] == [
+        *[("anthropic.budget", 4)] * 2,
+        *[("anthropic.shared_budget", 5)] * 2,
+        *[("anthropic.paths", 6)] * 2,
+        *[("anthropic.header", 7)] * 2,
+        ("anthropic.server_tools", 8),
+        *[("models.url", 9), ("models.at", 9)],
+        *[("db.address", 10), ("db.budget", 10)],
+        *[("web.prot", 11), ("web.at", 11)],
+        ("services", 12),
+        *[("two", 13), ("two.at", 13)],
+        ("last", 14),
+    ]
+
+
 UNPRINTABLE = ["a\nb", "a\x1b[31mb", "a\0b", "\ud800", "\u202eb", "\r", "\x85", "\u2028"]
 
 

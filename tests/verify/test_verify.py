@@ -145,9 +145,9 @@ def test_brokers_are_not_tried_where_there_can_be_none(own_cli):
 
 def test_errors_are_neither_success_nor_failure(own_cli):
     unknown = own_cli.verify("--only", "11-direct-adress-v4")
-    assert unknown.returncode == 2
+    assert unknown.returncode == 125
     assert 'did you mean "11-direct-address-v4"?' in unknown.stderr
-    assert own_cli.verify("--json", "/nonexistent/report.json").returncode == 2
+    assert own_cli.verify("--json", "/nonexistent/report.json").returncode == 125
 
 
 def test_every_way_out_is_tried_or_out_of_scope_for_a_reason():

@@ -136,7 +136,7 @@ def test_without_an_engine_it_says_what_to_do():
     environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "DOCKER_HOST": "unix:///nonexistent/docker.sock"}
     command = [sys.executable, "-m", "belljar", "verify", "--backend", "docker"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
+    assert done.returncode == 125
     assert "docker is not running: there is nothing at /nonexistent/docker.sock" in done.stderr
 
 

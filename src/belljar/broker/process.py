@@ -22,6 +22,7 @@ from belljar.broker.http.hangups import Hangups
 from belljar.broker.limits import for_this_process
 from belljar.broker.serving import BrokerServing
 from belljar.broker.spending.ledger import SpendingLedger
+from belljar.broker.spending.sharedledger import open_ledger
 from belljar.linux import coredumps
 
 _BACKLOG: Final = 4096
@@ -44,7 +45,7 @@ def run(listener: socket.socket, events: int, state: Path, environ: Mapping[str,
     """Serve until the owner is gone, or a signal ends it."""
     with suppress(coredumps.CoreDumpsError):
         coredumps.prevent()  # there are keys in memory
-    ledger = SpendingLedger(state)
+    ledger = open_ledger(state)
     try:
         with asyncio.Runner(loop_factory=FairLoop) as runner:
             runner.run(_serve(listener, events, ledger, environ))

@@ -5,6 +5,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+GROUPS: Final = "groups"
+"""In a broker's state directory: a link to where it counts groups together with other brokers, if it does."""
+
 _PROGRAM: Final = """\
 import sys
 at = next((at for at, place in enumerate(sys.path) if place.endswith("-packages")), len(sys.path))

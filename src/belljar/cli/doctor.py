@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from belljar.backends import registry
-from belljar.cli.backendname import BackendName
+from belljar.cli.options.backendname import BackendName
 from belljar.cli.tables import print_table
 
 if TYPE_CHECKING:

@@ -16,7 +16,9 @@ from belljar import __version__
 from belljar.cli.lazy import LazyGroup, Subcommand
 from belljar.errors import BelljarError, message
 
-EXIT_ERROR = 2
+EXIT_FAILED = 125
+"""Belljar's own failures and usage errors, as of `env` and `timeout`. Commands hardly ever exit with it."""
+
 _STANDARD_ERROR = 2
 _COMPLETING = "_BELLJAR_COMPLETE"
 EXIT_INTERRUPTED = 130  # as shells report a program that Ctrl-C has ended; 1 would mean "denied"
@@ -44,6 +46,7 @@ EXIT_INTERRUPTED = 130  # as shells report a program that Ctrl-C has ended; 1 wo
         "top": Subcommand("belljar.cli.server.top", "top", "Watch sandboxes, flows and denials."),
         "token": Subcommand("belljar.cli.server.token", "token", "Show or change the token of the server."),
         "completion": Subcommand("belljar.cli.completion", "completion", "Print a script for shell completion."),
+        "help": Subcommand("belljar.cli.help", "help_", "Print the help of a command."),
     },
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -77,10 +80,10 @@ def _run() -> None:
         sys.exit(EXIT_INTERRUPTED)
     except click.ClickException as error:
         error.show()
-        sys.exit(error.exit_code)
+        sys.exit(EXIT_FAILED)
     except BelljarError as error:
         click.echo(f"belljar: {message(error)}", err=True)
-        sys.exit(EXIT_ERROR)
+        sys.exit(EXIT_FAILED)
     except Exception as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             _tell_of_full_disk(error)
@@ -88,7 +91,7 @@ def _run() -> None:
             raise
         else:
             _tell_of_bug(error)
-        sys.exit(EXIT_ERROR)
+        sys.exit(EXIT_FAILED)
 
 
 def _is_debugged() -> bool:
@@ -120,7 +123,7 @@ def _flush() -> None:
         except OSError as error:
             _discard(stream)
             _tell_of_full_disk(error)
-            sys.exit(EXIT_ERROR)
+            sys.exit(EXIT_FAILED)
 
 
 def _tell_of_full_disk(error: OSError) -> None:

@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from belljar.cli.main import EXIT_ERROR
+from belljar.cli.main import EXIT_FAILED
 from belljar.cli.policyfiles import InvalidFileError, PolicyFile, UnreadableFileError, load_policy, read_source, shown
 from belljar.cli.tables import print_table
 from belljar.discovery import discover
@@ -16,7 +16,7 @@ from belljar.policy.language.render import flatten
 from belljar.policy.model import PresetUse
 from belljar.policy.presets import PRESETS, Preset, expand
 
-EXIT_DENIED = 1
+EXIT_DENIED = EXIT_INVALID = 1
 
 _file = click.argument("file", type=click.Path(allow_dash=True))
 
@@ -32,23 +32,22 @@ def policy() -> None:
 @policy.command()
 @click.argument("files", metavar="FILE...", type=click.Path(allow_dash=True), nargs=-1, required=True)
 def check(files: tuple[str, ...]) -> None:
-    """Check policy files: exit 0 if all are valid, 2 if not.
+    """Check policy files: exit 0 if all are valid, 1 if not, 125 if one cannot be read.
 
     Every problem of a file is listed, with its line and the remedy; so are warnings about entries without effect.
     """
-    failed = False
+    code = 0
     for path in files:
         try:
             loaded = load_policy(path)
         except (InvalidFileError, UnreadableFileError) as error:
-            failed = True
+            code = max(code, EXIT_INVALID if isinstance(error, InvalidFileError) else EXIT_FAILED)
             click.echo(str(error), err=True)
             continue
         for warning in loaded.warnings():
             click.echo(warning, err=True)
         click.echo(f"{loaded.name}: valid: {_summary(loaded)}")
-    if failed:
-        sys.exit(EXIT_ERROR)
+    sys.exit(code)
 
 
 @policy.command()
@@ -76,7 +75,7 @@ def explain_(file: str, destinations: tuple[str, ...], *, as_json: bool) -> None
     A destination is host, host:port, address:port, [v6]:port or a URL; all but a URL can end in /udp. Without a
     port, 443 is meant. Names are not resolved: the addresses behind them are checked when a connection is made.
 
-    Exit 0 if all are allowed, 1 if any is denied, 2 on error.
+    Exit 0 if all are allowed, 1 if any is denied, 125 on error.
     """
     loaded = load_policy(file)
     compiled = loaded.resolved.compile()

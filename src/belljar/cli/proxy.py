@@ -11,16 +11,17 @@ from urllib.parse import urlsplit
 
 import click
 
+from belljar.cli.options.budgets import bounded, budget_options, given_bounds
 from belljar.cli.server.listening import is_loopback, written
 from belljar.errors import BelljarError, extra
 from belljar.policy import InvalidPolicyError, Mode, Problem, policy_from
 from belljar.policy.language.reading import Reading
-from belljar.policy.services import PROVIDERS, Budget, Provider, Service, default_paths
+from belljar.policy.services import PROVIDERS, Provider, Service, default_paths
 
 _TOKEN: Final = "BELLJAR_PROXY_TOKEN"  # noqa: S105 - where it is, not what it is
 _LEAST_TOKEN: Final = 16
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_OPTIONS: Final = {"url": "--target", "header": "--header", "paths": "--path", "budget": "--max-*"}
+_OPTIONS: Final = {"url": "--target", "header": "--header", "paths": "--path"}
 _IN_POLICIES: Final = "which no policy may have in it"
 
 
@@ -41,11 +42,7 @@ _IN_POLICIES: Final = "which no policy may have in it"
 @click.option("--token-file", type=click.Path(path_type=Path), metavar="FILE", help="Has the token for clients.")
 @click.option("--no-token", is_flag=True, help="Serve everyone who can connect; on loopback only.")
 @click.option("--allow-server-tools", is_flag=True, help="Let the provider be asked to search, fetch or run code.")
-@click.option("--max-requests", type=click.IntRange(1), metavar="N", help="How many requests, in all.")
-@click.option("--max-input-tokens", type=click.IntRange(1), metavar="N", help="How many input tokens, in all.")
-@click.option("--max-output-tokens", type=click.IntRange(1), metavar="N", help="How many output tokens, in all.")
-@click.option("--max-dollars", type=float, metavar="N", help="How many dollars, by your file of prices.")
-@click.option("--max-at-once", type=click.IntRange(1), metavar="N", help="How many requests at the same time.")
+@budget_options
 def proxy(target: str, host: str, port: int, **options: Any) -> None:
     """Serve an API on a port, and add the key to what is asked.
 
@@ -108,7 +105,7 @@ def _service(target: str, options: Mapping[str, Any]) -> Service:
             "--key-env: write the name of a variable or a secret, such as MY_KEY, and not the key itself"
         )
     header = tuple(map(_read_header, options["header"])) or _usual_header(known, key)
-    return _checked(
+    service = _checked(
         name,
         {
             "url": target,
@@ -116,15 +113,14 @@ def _service(target: str, options: Mapping[str, Any]) -> Service:
             "paths": list(map(_read_rule, options["path"])) or list(default_paths(name)),
             "server_tools": "allow" if options["allow_server_tools"] else "refuse",
         },
-        {field: amount for field in Budget._fields if (amount := options.get(f"max_{field}")) is not None},
     )
+    return service._replace(budget=bounded(service.budget, given_bounds(options)))
 
 
-def _checked(name: str, entry: dict[str, Any], budget: dict[str, Any]) -> Service:
+def _checked(name: str, entry: dict[str, Any]) -> Service:
     """Return the service that an entry of a policy would be: what may not stand there may not be said here."""
-    services = {name: {**entry, "budget": budget} if budget else entry}
     try:
-        return policy_from(Reading({"mode": Mode.BLOCK_ALL.value, "services": services})).policy.services[0]
+        return policy_from(Reading({"mode": Mode.BLOCK_ALL.value, "services": {name: entry}})).policy.services[0]
     except InvalidPolicyError as error:
         raise BelljarError("\n".join(_as_option(problem) for problem in error.problems)) from None
 

@@ -17,8 +17,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from belljar.backends import registry
-from belljar.cli.amounts import Bytes, Seconds
-from belljar.cli.backendname import BackendName
+from belljar.cli.main import EXIT_FAILED
+from belljar.cli.options.amounts import Bytes, Seconds
+from belljar.cli.options.backendname import BackendName
+from belljar.cli.options.budgets import budget_options, flags_of, given_bounds
+from belljar.cli.options.completing import (
+    Completion,
+    complete_brokers,
+    complete_command,
+    complete_files,
+    complete_presets,
+)
+from belljar.cli.options.variables import read_variables
 from belljar.cli.runpolicy import PolicyOptions, RunPolicy, policy_of
 from belljar.errors import BelljarError, message
 from belljar.linux.files.trusted import links_on
@@ -35,21 +45,18 @@ if TYPE_CHECKING:
     from belljar.sandbox.ledger import Ledger
     from belljar.sandbox.network import NetworkAccess
 
-EXIT_FAILED = 125
-"""Belljar's own failures; everything else is the command's own exit code."""
-
 _ABOUT_USER = ("COLORTERM", "LANG", "LANGUAGE", "TERM", "TZ")
 _ABOUT_MACHINE = ("LOGNAME", "PATH", "SHELL", "USER")
 """Variables that say how to talk to the user, and where programs are. Others may be secrets: --env passes them."""
 
 
-def _many(flag: str, metavar: str, text: str) -> Callable[..., Any]:
-    return click.option(flag, multiple=True, metavar=metavar, help=text)
+def _many(flag: str, metavar: str, text: str, completed_by: "Completion | None" = None) -> Callable[..., Any]:
+    return click.option(flag, multiple=True, metavar=metavar, help=text, shell_complete=completed_by)
 
 
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that `run` and `shell` share."""
-    options = [
+    options: list[Callable[..., Any]] = [
         click.option(
             "--backend",
             type=BackendName(),
@@ -57,7 +64,12 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="What makes the sandbox. Default: local, with this machine's programs.",
         ),
         click.option("--image", metavar="IMAGE", help="The image to run, with the backends docker and podman."),
-        click.option("--policy", metavar="FILE", help="Policy to begin with; the options below add to it."),
+        click.option(
+            "--policy",
+            metavar="FILE",
+            help="Policy to begin with; the options below add to it.",
+            shell_complete=complete_files,
+        ),
         click.option("--mode", type=click.Choice([mode.value for mode in Mode]), help="Default: block-all."),
         _many("--allow", "HOST[:PORT]", "Grant a domain: x, *.x (below x) or .x (both)."),
         _many("--allow-cidr", "RANGE", "Grant an address or a range."),
@@ -65,9 +77,15 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
         _many("--deny", "HOST[:PORT]", "Deny a domain and everything below, whatever else grants it."),
         _many("--deny-cidr", "RANGE", "Deny an address or a range."),
         _many("--deny-port", "PORT", "Deny a port."),
-        _many("--preset", "NAME", "Grant a bundle, such as python or node."),
+        _many("--preset", "NAME", "Grant a bundle, such as python or node.", complete_presets),
         _many("--host-port", "PORT", "Open a port of this machine's loopback."),
-        _many("--broker", "NAME[=URL]", "Lead to a model API and keep the key outside: anthropic, openai, or by URL."),
+        _many(
+            "--broker",
+            "NAME[=URL]",
+            "Lead to a model API and keep the key outside: anthropic, openai, or by URL.",
+            complete_brokers,
+        ),
+        budget_options,
         click.option("--disable-internet", is_flag=True, help="The same as --mode block-all."),
         click.option("--enable-internet", is_flag=True, help="The same as --mode allow-all."),
         click.option("--no-network-isolation", is_flag=True, help="Leave the command in this machine's network."),
@@ -80,14 +98,19 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--resolver", metavar="ADDRESS[:PORT]", help="Name server for the gateway. Default: this machine's."
         ),
-        _many("--bind", "SRC[:DST]", "Show a file or directory inside, writable."),
-        _many("--ro-bind", "SRC[:DST]", "The same, read-only."),
-        click.option("--workdir", metavar="DIR", help="The directory to work in, writable. Default: this one."),
+        _many("--bind", "SRC[:DST]", "Show a file or directory inside, writable.", complete_files),
+        _many("--ro-bind", "SRC[:DST]", "The same, read-only.", complete_files),
+        click.option(
+            "--workdir",
+            metavar="DIR",
+            help="The directory to work in, writable. Default: this one.",
+            shell_complete=complete_files,
+        ),
         click.option(
             "--no-workdir", is_flag=True, help="Of containers: work where the image says, in no directory here."
         ),
         click.option("--read-only", is_flag=True, help="Of containers: leave the image's files as they are."),
-        _many("--allow-write", "PATH", "Make a protected place in it writable."),
+        _many("--allow-write", "PATH", "Make a protected place in it writable.", complete_files),
         _many("--env", "NAME[=VALUE]", "Pass a variable, or set it."),
         click.option(
             "--cpu-limit",
@@ -99,7 +122,12 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--timeout", type=Seconds(), metavar="TIME", help="End everything after 90, 10m or 2h, and exit with 124."
         ),
-        click.option("--audit", metavar="FILE", help="Append an event for everything the network is asked for."),
+        click.option(
+            "--audit",
+            metavar="FILE",
+            help="Append an event for everything the network is asked for.",
+            shell_complete=complete_files,
+        ),
         click.option("--allow-debugger", is_flag=True, help="Let programs inside trace each other."),
         click.option("--learn", is_flag=True, help="Allow all, and print the policy that would have been enough."),
         click.option("--summary", is_flag=True, help="Sum up at the end, also where there is no terminal."),
@@ -113,7 +141,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @_options
-@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...", shell_complete=complete_command)
 def run(command: tuple[str, ...], **options: Any) -> None:
     """Run a command that can reach what you allow, and nothing else.
 
@@ -252,14 +280,16 @@ class _Run:
         ledger = Ledger(AuditLog(audit) if audit is not None else None)
         self._ending = self._ending_with(ledger, policy.policy.services)
         access = NetworkAccess(compiled, settings, ledger)
-        return self._with_broker(access) if any(service.is_broker for service in policy.policy.services) else access
+        services = policy.policy.services
+        return self._with_broker(access, services) if any(service.is_broker for service in services) else access
 
-    def _with_broker(self, access: "NetworkAccess") -> "NetworkAccess":
-        from belljar.sandbox.brokerplace import make_broker_place  # noqa: PLC0415 - most runs have none
+    def _with_broker(self, access: "NetworkAccess", services: "Sequence[Service]") -> "NetworkAccess":
+        from belljar.sandbox.brokerplace import make_broker_place, share_groups  # noqa: PLC0415 - most runs have none
         from belljar.sandbox.files.ownplaces import has_modules_in  # noqa: PLC0415
 
         exposed = self._exposed()
         state = self._held.enter_context(make_broker_place(os.environ, exposed))
+        share_groups(Path(state), services, os.environ)
         return access._replace(broker_state=Path(state), starts_broker_at_once=has_modules_in(exposed))
 
     def _ending_with(self, ledger: "Ledger | None", services: "tuple[Service, ...]" = ()) -> "Ending":
@@ -310,11 +340,12 @@ class _Run:
     def _check_backend(self) -> None:
         """Refuse options that a backend would have to ignore."""
         options = self._options
-        if options["broker"] and options["no_network_isolation"]:
-            raise BelljarError(
-                "--broker has no way to the command with --no-network-isolation; leave one of them out, or start "
-                "`belljar proxy` for it"
-            )
+        for given in ("--broker" if options["broker"] else "", flags_of(given_bounds(options))):
+            if given and options["no_network_isolation"]:
+                raise BelljarError(
+                    f"{given}: no broker is within reach of the command with --no-network-isolation; leave one of them "
+                    "out, or start `belljar proxy` for it"
+                )
         if self._backend.runs_images:
             if not options["image"]:
                 raise BelljarError(f"{options['backend']} runs images; name one with --image")
@@ -337,7 +368,9 @@ class _Run:
                 "--mode, --disable-internet, --enable-internet and --learn contradict each other; keep one of them"
             )
         lists = ("allow", "allow_cidr", "allow_port", "deny", "deny_cidr", "deny_port", "preset", "host_port", "broker")
-        return PolicyOptions(options["policy"], modes.pop() if modes else None, *(options[name] for name in lists))
+        mode = modes.pop() if modes else None
+        named = {name: options[name] for name in lists}
+        return PolicyOptions(options["policy"], mode, **named, bounds=given_bounds(options))
 
     def _own_file(self, option: str) -> Path:
         """Return a file that Belljar itself reads or writes."""
@@ -362,12 +395,7 @@ class _Run:
         passed |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
         if shows_machine:
             passed |= {"HOME": str(home_inside(os.environ)), "TMPDIR": "/tmp", "BELLJAR": "1"}  # noqa: S108
-        for item in self._options["env"]:
-            name, given, value = item.partition("=")
-            if not name or (not given and name not in os.environ):
-                raise BelljarError(f'--env: there is no variable "{name}" to pass on; write NAME=VALUE to set one')
-            passed[name] = value if given else os.environ[name]
-        return passed
+        return passed | read_variables(self._options["env"])
 
     def _named_binds(self, option: str, *, writable: bool) -> list[Bind]:
         flag = f"--{option.replace('_', '-')}"

@@ -1,11 +1,13 @@
 """The policy of a run: a file's, with what the command line adds."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from belljar.cli.options.budgets import bounded, flags_of
 from belljar.cli.policyfiles import load_policy
 from belljar.discovery import discover
 from belljar.errors import BelljarError
@@ -16,6 +18,9 @@ from belljar.policy.language.reading import Reading
 from belljar.policy.language.render import flatten, to_data
 from belljar.policy.model import Egress
 from belljar.policy.presets import Expansion, expand
+
+if TYPE_CHECKING:
+    from belljar.policy.services import Service
 
 _OPTIONS: Final = {
     "egress.allowed_domains": "--allow",
@@ -33,8 +38,10 @@ _OPTIONS: Final = {
 _IN_OPTIONS: Final = {
     "addresses belong in allowed_cidrs, denied_cidrs or a rule's cidrs": "write it with --allow-cidr or --deny-cidr",
     'use "mode: allow-all"': "write --enable-internet",
+    r"list (\d+) in host_ports": r"write --host-port \1",
+    "list it(s port)? in host_ports": "write --host-port PORT",
 }
-"""What documents call something, and how it is written here."""
+"""What documents call something (a pattern), and how it is written here."""
 
 _PLACE: Final = re.compile(r"(.+)\[\d+\]")
 
@@ -57,6 +64,8 @@ class PolicyOptions(NamedTuple):
     preset: tuple[str, ...] = ()
     host_port: tuple[str, ...] = ()
     broker: tuple[str, ...] = ()
+    bounds: Mapping[str, float] = MappingProxyType({})
+    """How much of each broker may be used, by the keys of a budget."""
 
 
 class RunPolicy(NamedTuple):
@@ -88,6 +97,7 @@ def policy_of(options: PolicyOptions, exposed: Sequence[Path]) -> RunPolicy:
     try:
         added = policy_from(Reading(_document(options, mode)))
         together = _joined(of_file._replace(mode=mode), added.policy)
+        together = together._replace(services=_services(of_file, added.policy, options))
         expansion = expand(together.presets, partial(discover, exposed=exposed))
     except InvalidPolicyError as error:
         raise OptionError("\n".join(_as_option(problem) for problem in error.problems)) from None
@@ -135,7 +145,7 @@ def _brokers(texts: tuple[str, ...]) -> dict[str, Any]:
 
 def _broker(text: str) -> tuple[str, dict[str, Any]]:
     """Read NAME, NAME=URL or a URL, which needs no other name than this. Raises OptionError."""
-    from belljar.policy.services import PROVIDERS  # noqa: PLC0415 - not every run has a broker
+    from belljar.policy.services import PROVIDERS, key_variable  # noqa: PLC0415 - not every run has a broker
 
     name, named, url = text.partition("=") if not text.startswith(("https:", "http:")) else ("models", "=", text)
     if not named:
@@ -144,8 +154,7 @@ def _broker(text: str) -> tuple[str, dict[str, Any]]:
         return name, {}
     if name in PROVIDERS:
         return name, {"url": url}
-    key = f"{name.upper().replace('-', '_')}_API_KEY"
-    return name, {"url": url, "header": {"authorization": f"Bearer ${{{key}}}"}}
+    return name, {"url": url, "header": {"authorization": f"Bearer ${{{key_variable(name)}}}"}}
 
 
 def _joined(policy: Policy, added: Policy) -> Policy:
@@ -155,8 +164,46 @@ def _joined(policy: Policy, added: Policy) -> Policy:
         rules=added.rules + policy.rules,
         presets=policy.presets + added.presets,
         host_ports=policy.host_ports + added.host_ports,
-        services=tuple({service.name: service for service in (*policy.services, *added.services)}.values()),
     )
+
+
+def _services(of_file: Policy, added: Policy, options: PolicyOptions) -> "tuple[Service, ...]":
+    """Return the services of a file and of options. What a file says of a broker holds unless an option says it, too.
+
+    Raises OptionError.
+    """
+    found = {service.name: service for service in of_file.services}
+    for broker in added.services:
+        ours = found.get(broker.name)
+        found[broker.name] = broker if ours is None else _led_elsewhere(ours, broker, options)
+    if not options.bounds:
+        return tuple(found.values())
+    if not any(service.is_broker for service in found.values()):
+        raise OptionError(f"{flags_of(options.bounds)}: there is no broker to bound; add --broker, or leave it out")
+    return tuple(
+        service._replace(budget=bounded(service.budget, options.bounds)) if service.is_broker else service
+        for service in found.values()
+    )
+
+
+def _led_elsewhere(ours: "Service", broker: "Service", options: PolicyOptions) -> "Service":
+    """Return a service of a file that an option names as well: it leads where the option says. Raises OptionError."""
+    from belljar.policy.services import service_from_data, service_to_data  # noqa: PLC0415
+
+    place = f"services.{ours.name} of {options.file}"
+    if not ours.is_broker:
+        raise OptionError(
+            f"--broker {ours.name}: {place} leads to {ours.kind.value} {ours.target}, which is no broker; "
+            "give the broker another name, or leave --broker out"
+        )
+    if ours.name in options.broker:
+        return ours
+    if broker.header and not ours.header:
+        raise OptionError(
+            f"--broker {ours.name}: {place} has no header and sends no key, and this option would send one; write the "
+            f"header {dict(broker.header)} there, or leave --broker out"
+        )
+    return service_from_data(ours.name, {**service_to_data(ours), "url": broker.target})
 
 
 def _as_option(problem: Problem) -> str:
@@ -166,7 +213,7 @@ def _as_option(problem: Problem) -> str:
         return str(problem)
     message = problem.message
     for in_document, in_option in _IN_OPTIONS.items():
-        message = message.replace(in_document, in_option)
+        message = re.sub(in_document, in_option, message)
     return f"{option}{_named(problem.where)}: {message}"
 
 

@@ -1,12 +1,13 @@
 """What became of a run: what was reached, what was denied and why, and what would allow it."""
 
 import codecs
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, Final
 
 import click
 
-from belljar.cli.amounts import written_bytes
+from belljar.cli.options.amounts import written_bytes
 from belljar.policy import Reason
 from belljar.sandbox.files.changes import Changes
 from belljar.sandbox.ledger import Ledger, UsedDestination
@@ -20,7 +21,15 @@ _escape: Final = codecs.getencoder("unicode_escape")
 
 def as_text(ledger: Ledger, changes: Changes) -> str:
     """Return the summary for a person; empty if there is nothing to tell."""
-    return "".join(f"{line}\n" for line in (*_reached(ledger), *_used(ledger), *_denied(ledger), *_changed(changes)))
+    return "".join(f"{line}\n" for line in _lines(ledger, changes))
+
+
+def _lines(ledger: Ledger, changes: Changes) -> Iterator[str]:
+    yield from _reached(ledger)
+    yield from _used(ledger)
+    yield from _failed(ledger)
+    yield from _denied(ledger)
+    yield from _changed(changes)
 
 
 def as_object(ledger: Ledger, changes: Changes, exit_code: int) -> dict[str, Any]:
@@ -34,6 +43,9 @@ def as_object(ledger: Ledger, changes: Changes, exit_code: int) -> dict[str, Any
             for where, sums in ledger.reached.items()
         ],
         "services": {name: asdict(sums) for name, sums in ledger.used.items()},
+        "failed": [
+            {"destination": str(where), "error": why.error, "times": why.times} for where, why in ledger.failed.items()
+        ],
         "denied": [
             {
                 "destination": str(where),
@@ -83,6 +95,14 @@ def _used(ledger: Ledger) -> list[str]:
 
 def _reasons(times: dict[str, int]) -> str:
     return ", ".join(f"{reason} {count} times" if count > 1 else reason for reason, count in times.items())
+
+
+def _failed(ledger: Ledger) -> list[str]:
+    lines = []
+    for where, why in ledger.failed.items():
+        times = f" ({why.times} times)" if why.times > 1 else ""
+        lines.append(f"  {click.style('✗', fg='red')} {where}{times}: {why.error}")
+    return ["belljar: allowed, and not reached", *lines] if lines else []
 
 
 def _denied(ledger: Ledger) -> list[str]:

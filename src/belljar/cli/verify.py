@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from belljar.backends.registry import DEFAULT
-from belljar.cli.backendname import BackendName
+from belljar.cli.options.backendname import BackendName
 from belljar.cli.tables import print_table
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def verify(backend: str, json_file: TextIO | None, junit_file: TextIO | None, on
     """Prove that a sandbox on this machine is sealed.
 
     A real sandbox is made, every known way out of it is tried from inside, and a witness outside sees what arrives. It
-    needs no internet, and nothing reaches this machine's network. Exit 0 if everything holds, 1 if not, 2 on error.
+    needs no internet, and nothing reaches this machine's network. Exit 0 if everything holds, 1 if not, 125 on error.
     """
     from belljar.verify.verifying import verify as run  # noqa: PLC0415 - `--help` needs none of it
 

@@ -99,7 +99,8 @@ class LiveFlow:
         verdict, policy = self.sandbox.decide(flow), self.sandbox.policy
         if self.service is None or not verdict.allowed or (policy and policy.service(flow) == self.service):
             return verdict
-        return Verdict(Action.DENY, Reason.SERVICE_NOT_ALLOWED, verdict.rule, flow)
+        culprit = "the policy has changed where it leads"
+        return Verdict(Action.DENY, Reason.SERVICE_NOT_ALLOWED, verdict.rule, flow, culprit)
 
     def decide_again(self, flow: Flow) -> None:
         """Go on with what is known about the flow by now, if the policy of now allows it. Raises DeniedError."""

@@ -162,11 +162,13 @@ def _not_granted(flow: Flow, near_miss: Clause | None) -> Verdict:
 def _named_service(policy: "CompiledPolicy", flow: Flow) -> Verdict:
     service = policy.services.get(flow.name or "")
     if service is None:
-        return Verdict(Action.DENY, Reason.SERVICE_NOT_ALLOWED, "services", flow)
+        return Verdict(Action.DENY, Reason.SERVICE_NOT_ALLOWED, "services", flow, "none has this name")
     is_asked_for = flow.port is None and flow.protocol is None
     if is_asked_for or (flow.port == service.at and flow.protocol is Protocol.TCP):
         return Verdict(Action.ALLOW, Reason.ALLOWED_SERVICE, f"services.{service.name}", flow)
-    return Verdict(Action.DENY, Reason.SERVICE_NOT_ALLOWED, f"services.{service.name}", flow)
+    speaks = ", which speaks plain HTTP inside and TLS outside" if service.is_broker else " over TCP"
+    culprit = f"{service.name} is at {service.where}{speaks}"
+    return Verdict(Action.DENY, Reason.SERVICE_NOT_ALLOWED, f"services.{service.name}", flow, culprit)
 
 
 def _closed_private_address(policy: "CompiledPolicy", flow: Flow, classes: list[AddressClass]) -> Address | None:

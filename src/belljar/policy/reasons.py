@@ -56,7 +56,7 @@ SENTENCES: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.RESERVED_ADDRESS: "{flow} leads to {culprit}.",
         Reason.RESERVED_NAME: "{flow} means {culprit}.",
         Reason.HOST_PORT_NOT_ALLOWED: "{flow} is a service of the host that host_ports does not open.",
-        Reason.SERVICE_NOT_ALLOWED: "{flow} is no service of this sandbox: none has this name and this port.",
+        Reason.SERVICE_NOT_ALLOWED: "{flow} is no service of this sandbox: {culprit}.",
         Reason.NAME_MISMATCH: "{flow} was dialled, but the first bytes of the connection name {culprit}.",
         Reason.PROTOCOL_REFUSED: "{flow} is denied: what the client said first cannot be checked: {culprit}.",
         Reason.UDP_BLOCKED: "{flow} is UDP, and in block-all none leaves the sandbox; DNS is answered by the gateway.",

@@ -8,7 +8,8 @@ from belljar.policy.model import DomainPattern, Scope
 SERVICE_SUFFIX: Final = "belljar.internal"
 """What the names of services end in: they mean something by the policy's own table, and nothing to any resolver."""
 
-HOST_NAMES: Final = frozenset({"host.belljar.internal", "host.docker.internal"})
+SERVICE_HOST: Final = f"host.{SERVICE_SUFFIX}"
+HOST_NAMES: Final = frozenset({SERVICE_HOST, "host.docker.internal"})
 """The host itself, of which only `host_ports` can be reached."""
 
 _NEVER: Final = DomainIndex(
@@ -40,6 +41,11 @@ _LAST_LABELS: Final = frozenset({"localhost", "metadata", "instance-data", "inte
 def is_service_name(name: str | None) -> bool:
     """Tell whether a name is led by the table of services, and by nothing else."""
     return name is not None and name.endswith(SERVICE_SUFFIX) and (name[: -len(SERVICE_SUFFIX)] or ".").endswith(".")
+
+
+def is_loopback_name(name: str) -> bool:
+    """Tell whether a name means the machine on which it is asked for."""
+    return name == "localhost" or name.endswith(".localhost")
 
 
 def is_never_name(name: str) -> bool:

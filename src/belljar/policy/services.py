@@ -213,7 +213,7 @@ def service_to_data(service: Service) -> dict[str, Any]:
     usual = service_from_data(name, data)
     if service.at != usual.at:
         data["at"] = service.at
-    if service.header != usual.header:
+    if service.header != usual.header or (kind is ServiceKind.BROKER and not service.header):
         data["header"] = dict(service.header)
     if service.paths != usual.paths:
         data["paths"] = list(service.paths)
@@ -224,6 +224,11 @@ def service_to_data(service: Service) -> dict[str, Any]:
     if service.shared is not None:
         data["shared_budget"] = {"group": service.shared.group, **_budget_to_data(service.shared.budget)}
     return data
+
+
+def key_variable(name: str) -> str:
+    """Return the variable that has the key of a broker whose provider is not known by name."""
+    return f"{name.upper().replace('-', '_')}_API_KEY"
 
 
 def default_paths(name: str) -> tuple[str, ...]:

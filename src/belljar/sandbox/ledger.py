@@ -55,6 +55,14 @@ class Denied:
 
 
 @dataclass(slots=True)
+class Failed:
+    """How often a destination that is allowed could not be reached, and why at last."""
+
+    error: str
+    times: int = 0
+
+
+@dataclass(slots=True)
 class ServiceSums:
     """How much was made of a service that is a broker."""
 
@@ -75,6 +83,7 @@ class Ledger:
     audit: AuditLog | None = None
     reached: dict[UsedDestination, Reached] = field(default_factory=dict)
     denied: dict[UsedDestination, Denied] = field(default_factory=dict)
+    failed: dict[UsedDestination, Failed] = field(default_factory=dict)
     used: dict[str, ServiceSums] = field(default_factory=dict)
     """By the name of the service."""
 
@@ -84,6 +93,8 @@ class Ledger:
             self._reached(_where(event)).flows += 1
         elif isinstance(event, FlowClosed):
             self._close(_where(event), event.bytes_up, event.bytes_down)
+            if event.error is not None:
+                self._fail(_where(event), event.error)
         elif isinstance(event, TrafficFolded):
             self._fold(event)
         elif isinstance(event, FlowDenied):
@@ -103,6 +114,11 @@ class Ledger:
         if (sums := self.reached.get(where)) is not None:  # not if it was denied when it was connected already
             sums.bytes_up += bytes_up
             sums.bytes_down += bytes_down
+
+    def _fail(self, where: UsedDestination, error: str) -> None:
+        if where in self.failed or len(self.failed) < MOST_DESTINATIONS:
+            failed = self.failed.setdefault(where, Failed(error))
+            failed.error, failed.times = error, failed.times + 1
 
     def _fold(self, event: TrafficFolded) -> None:
         """Add what a log elsewhere has summed up; one of ours is told of every event before it does."""

@@ -65,10 +65,9 @@ def test_it_is_told_where_something_is_mounted_below_the_same_directory(cli, tmp
 
 
 @pytest.fixture
-def temporary(cli):
+def temporary():
     """A directory for what `belljar run` makes for itself."""
     directory = Path(tempfile.mkdtemp(prefix="belljar-temporary-", dir="/var/tmp"))
-    os.chown(directory, cli.workdir.stat().st_uid, cli.workdir.stat().st_gid)
     yield directory
     shutil.rmtree(directory)
 
@@ -88,6 +87,7 @@ def brokers(temporary: Path) -> list[bytes]:
 
 @pytest.mark.parametrize("is_used", [False, True])
 def test_a_broker_is_a_process_once_it_is_used_and_leaves_nothing_behind(cli, temporary, is_used):
+    os.chown(temporary, cli.workdir.stat().st_uid, -1)
     url = "http://models.belljar.internal/v1/models"
     command = ["sh", "-ec", f"{f'curl -sS {url};' * is_used} touch there; until test -e go; do sleep 0.02; done"]
     words = [*cli.command("run", "--json", "--broker", f"models=http://127.0.0.1:{addresses.HTTP}", "--"), *command]
@@ -122,3 +122,40 @@ def test_nothing_is_told_without_a_broker(cli):
     done = cli.run("--", "sh", "-c", "env; ls /etc/codex")
     assert "BASE_URL" not in done.stdout
     assert "cannot access '/etc/codex'" in done.stderr
+
+
+def test_a_broker_that_is_asked_over_tls_is_said_to_speak_http(own_cli):
+    done = own_cli.run(
+        *BROKER, "--summary", "--", "curl", "-sS", "https://models.belljar.internal/", MODELS_API_KEY="x"
+    )
+    assert done.returncode == 35
+    assert "models is at http://models.belljar.internal, which speaks plain HTTP inside" in done.stderr
+
+
+SHARED = """\
+mode: block-all
+services:
+  models: {{url: "http://127.0.0.1:{port}", header: {{}}, shared_budget: {{group: nightly, {bounds}}}}}
+"""
+STATUS = ("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://models.belljar.internal/v1/models")
+
+
+def test_runs_that_name_a_group_use_its_budget_together(users_cli, temporary):
+    policy = users_cli.workdir / "policy.yaml"
+    policy.write_text(SHARED.format(port=addresses.HTTP, bounds="requests: 2"))
+    state = {"XDG_STATE_HOME": str(temporary / "state"), "XDG_CACHE_HOME": str(temporary / "cache")}
+    os.chown(temporary, users_cli.workdir.stat().st_uid, -1)
+    done = [users_cli.run("--policy", str(policy), "--", *STATUS, **state) for _ in range(3)]
+    assert [each.stdout for each in done] == ["200", "200", "429"], [each.stderr for each in done]
+    (temporary / "state/belljar/groups").chmod(0o755)
+    refused = users_cli.run("--policy", str(policy), "--", *STATUS, **state)
+    assert (refused.returncode, refused.stdout) == (125, "")
+    assert "groups is open to others, or another's; chmod 700 it" in refused.stderr
+
+
+def test_a_bound_that_runs_cannot_share_is_refused(own_cli):
+    policy = own_cli.workdir / "policy.yaml"
+    policy.write_text(SHARED.format(port=addresses.HTTP, bounds="at_once: 2"))
+    done = own_cli.run("--policy", str(policy), "--", *STATUS)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "services.models.shared_budget: at_once is counted for one run alone; leave it out" in done.stderr

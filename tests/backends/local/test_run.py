@@ -305,6 +305,16 @@ def test_learning(own_cli):
     assert told["learned"] == "# what this run reached\nmode: block-all\n"
 
 
+def test_a_name_that_does_not_resolve_is_summed_up(own_cli):
+    words = ("--allow", "nowhere.test", "--", "curl", "-sS", "http://nowhere.test/", "http://nowhere.test/")
+    done = own_cli.run("--summary", *words)
+    line = "belljar: allowed, and not reached\n  ✗ nowhere.test:80 (2 times): nowhere.test does not exist\n"
+    assert line in done.stderr
+    assert json.loads(own_cli.run("--json", *words).stderr.splitlines()[-1])["failed"] == [
+        {"destination": "nowhere.test:80", "error": "nowhere.test does not exist", "times": 2}
+    ]
+
+
 def test_a_named_service(own_cli, universe):
     fetch = "curl -sS -o /dev/null -w '%{http_code}\\n' --max-time 10"
     script = f"{fetch} http://web.belljar.internal/; {fetch} http://db.belljar.internal/"
@@ -315,6 +325,9 @@ def test_a_named_service(own_cli, universe):
     summary = json.loads(done.stderr.splitlines()[-1])
     assert [item["destination"] for item in summary["reached"]] == ["web.belljar.internal:80"]
     assert [(item["reason"], item["allow_with"]) for item in summary["denied"]] == [("service_not_allowed", None)]
+    assert summary["denied"][0]["sentence"].endswith(
+        "no service of this sandbox: db is at db.belljar.internal:5432 over TCP."
+    )
 
 
 @pytest.mark.parametrize(
@@ -328,7 +341,7 @@ def test_a_named_service(own_cli, universe):
 )
 def test_what_a_tired_person_types(words, remedy):
     done = subprocess.run([sys.executable, "-m", "belljar", *words], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (125, "")
     assert remedy in done.stderr
 
 
@@ -342,7 +355,7 @@ def test_memory_is_limited(cli):
     allocate = ("sh", "-c", "dd if=/dev/zero of=/dev/null bs=200M count=1")
     assert cli.run("--", *allocate).returncode == 0
     assert cli.run("--mem-limit", "64m", "--", *allocate).returncode != 0
-    assert cli.run("--mem-limit", "5", "--", "true").returncode == 2
+    assert cli.run("--mem-limit", "5", "--", "true").returncode == 125
 
 
 def test_a_limit_on_processors_holds_or_is_refused(cli):

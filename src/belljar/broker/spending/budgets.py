@@ -42,6 +42,13 @@ class Budgets:
 
     def admit(self, preamble: Preamble, demand: Demand) -> "Spending":
         """Let a request through, and count it from here on. Raises RefusedRequest."""
+        try:
+            with self._ledger.held():
+                return self._admit(preamble, demand)
+        except OSError as error:
+            raise RefusedRequest(503, "ledger", f"what was used cannot be read here: {error.strerror}") from None
+
+    def _admit(self, preamble: Preamble, demand: Demand) -> "Spending":
         budgets = _budgets_of(preamble)
         for key, budget in budgets:
             self._check(key, budget)

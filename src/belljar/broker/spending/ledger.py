@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -59,6 +60,10 @@ class SpendingLedger:
     def used(self, key: Key) -> Amounts:
         """Return how much has been used."""
         return self._used.get(key, Amounts())
+
+    def held(self) -> AbstractContextManager[None]:
+        """Return a context in which no other broker counts, for a decision by what was used."""
+        return nullcontext()
 
     def everything(self) -> list[tuple[Key, Amounts]]:
         """Return what was used by everyone."""

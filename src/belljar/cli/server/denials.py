@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from belljar.cli.options.completing import complete_sandboxes
 from belljar.cli.server.connecting import connect, find_sandbox, server_option
 from belljar.cli.server.lines import denial_line
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--limit", default=20, type=click.IntRange(1, 1000), help="How many of the past. Default: 20.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @server_option
-@click.argument("sandbox", required=False)
+@click.argument("sandbox", required=False, shell_complete=complete_sandboxes)
 def denials(sandbox: str | None, follow: bool, limit: int, as_json: bool, server: str | None) -> None:
     """Print what a sandbox was denied, or all of them, the newest last."""
     with connect(server) as client, ExitStack() as stack:

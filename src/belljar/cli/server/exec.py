@@ -1,20 +1,21 @@
 """`belljar exec`: a command in a sandbox of a server."""
 
-import os
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from belljar.cli.amounts import Seconds
+from belljar.cli.main import EXIT_FAILED
+from belljar.cli.options.amounts import Seconds
+from belljar.cli.options.completing import complete_command, complete_sandboxes
+from belljar.cli.options.variables import read_variables
 from belljar.cli.server.connecting import connect, find_sandbox, server_option
 from belljar.errors import BelljarError, message
 
 if TYPE_CHECKING:
     from belljar.client import ExecOptions
 
-EXIT_TIMEOUT, EXIT_FAILED = 124, 125
+EXIT_TIMEOUT = 124
 
 
 @click.command("exec", context_settings={"allow_interspersed_args": False})
@@ -23,8 +24,15 @@ EXIT_TIMEOUT, EXIT_FAILED = 124, 125
 @click.option("--timeout", type=Seconds(), metavar="TIME", help="Kill it after this time, and exit with 124.")
 @click.option("--stdin", "with_stdin", is_flag=True, help="Read standard input to its end, and pass it on.")
 @server_option
-@click.argument("sandbox")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
+@click.argument("sandbox", shell_complete=complete_sandboxes)
+@click.argument(
+    "command",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+    metavar="-- CMD...",
+    shell_complete=complete_command,
+)
 def execute(sandbox: str, command: tuple[str, ...], server: str | None, **options: Any) -> None:
     """Run a command in a sandbox, and show its output as it comes.
 
@@ -39,7 +47,7 @@ def execute(sandbox: str, command: tuple[str, ...], server: str | None, **option
 
 
 def _options(*, env: tuple[str, ...], workdir: str | None, timeout: float | None, with_stdin: bool) -> "ExecOptions":
-    options: ExecOptions = {"env": dict(map(_variable, env))}
+    options: ExecOptions = {"env": read_variables(env)}
     if workdir is not None:
         options["workdir"] = workdir
     if timeout is not None:
@@ -60,12 +68,3 @@ def _run(server: str | None, name: str, command: tuple[str, ...], options: "Exec
     if result.out_of_memory:
         click.echo("belljar: the sandbox ran out of memory, and something in it was killed", err=True)
     return EXIT_TIMEOUT if result.timed_out else result.exit_code
-
-
-def _variable(item: str) -> tuple[str, str]:
-    name, given, value = item.partition("=")
-    if given:
-        return name, value
-    with suppress(KeyError):
-        return name, os.environ[name]
-    raise BelljarError(f'--env: there is no variable "{name}" to pass on; write NAME=VALUE to set one')

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from belljar.cli.options.completing import complete_sandboxes
 from belljar.cli.server.connecting import connect, find_sandbox, server_option
 from belljar.cli.tables import print_table
 from belljar.errors import printable
@@ -19,7 +20,7 @@ _ACTIVE = {True: "active", False: "inactive", None: "unknown"}
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @server_option
-@click.argument("sandbox")
+@click.argument("sandbox", shell_complete=complete_sandboxes)
 def inspect(sandbox: str, as_json: bool, server: str | None) -> None:
     """Tell which layers hold a sandbox, from what is seen and tried in it now.
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from belljar.cli.amounts import Seconds
+from belljar.cli.options.amounts import Seconds
+from belljar.cli.options.completing import complete_sandboxes
 from belljar.cli.policyfiles import load_document
 from belljar.cli.server.amending import Amendment, allowing, denying, is_address
 from belljar.cli.server.connecting import connect, find_sandbox, server_option
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 EXIT_NOT_SO = 1
 _TRIES = 5
 
-_sandbox = click.argument("sandbox")
+_sandbox = click.argument("sandbox", shell_complete=complete_sandboxes)
 _entries = click.argument("destinations", nargs=-1, required=True, metavar="DESTINATION...")
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from belljar.cli.amounts import written_seconds
+from belljar.cli.options.amounts import written_seconds
 from belljar.cli.server.connecting import connect, server_option
 from belljar.cli.tables import print_table
 from belljar.errors import BelljarError, printable

@@ -2,6 +2,7 @@
 
 import click
 
+from belljar.cli.options.completing import complete_sandboxes
 from belljar.cli.server.connecting import connect, find_sandbox, server_option
 from belljar.errors import BelljarError
 
@@ -9,7 +10,7 @@ from belljar.errors import BelljarError
 @click.command()
 @click.option("--all", "stop_all", is_flag=True, help="End every sandbox of the server.")
 @server_option
-@click.argument("sandboxes", nargs=-1, metavar="SANDBOX...")
+@click.argument("sandboxes", nargs=-1, metavar="SANDBOX...", shell_complete=complete_sandboxes)
 def stop(sandboxes: tuple[str, ...], stop_all: bool, server: str | None) -> None:
     """End sandboxes, with everything they hold."""
     if bool(sandboxes) == stop_all:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from belljar.cli.amounts import written_bytes, written_seconds
+from belljar.cli.options.amounts import written_bytes, written_seconds
 from belljar.cli.server.connecting import connect, server_option
 from belljar.cli.server.lines import why
 from belljar.cli.server.screen import Screen, ScreenLine

@@ -16,7 +16,7 @@ from belljar.policy.model import (
     Rule,
     Scope,
 )
-from belljar.policy.reserved import HOST_NAMES, is_never_name, is_service_name
+from belljar.policy.reserved import HOST_NAMES, SERVICE_HOST, is_loopback_name, is_never_name, is_service_name
 
 _WIDE_V4, _WIDE_V6 = 8, 16
 
@@ -70,6 +70,12 @@ def _domains_without_effect(where: str, patterns: Iterable[DomainPattern]) -> It
                 f"{where}[{index}]",
                 f'"{pattern}" is the host itself and stays closed; list its port in host_ports',
             )
+        elif is_loopback_name(pattern.name):
+            yield Problem(
+                f"{where}[{index}]",
+                f'"{pattern}" is the sandbox itself to programs inside, and opens nothing; for a port of this machine, '
+                f"list {pattern.port or 'it'} in host_ports, and use {SERVICE_HOST} inside",
+            )
         elif is_never_name(pattern.name):
             yield Problem(
                 f"{where}[{index}]",
@@ -80,7 +86,13 @@ def _domains_without_effect(where: str, patterns: Iterable[DomainPattern]) -> It
 def _cidr_grants(where: str, networks: Sequence[Network]) -> Iterator[Problem]:
     for index, network in enumerate(networks):
         place = f"{where}[{index}]"
-        if can_never_be_opened(network):
+        if network.is_loopback:
+            yield Problem(
+                place,
+                f'"{network}" is the sandbox itself to programs inside, and opens nothing; for a port of this machine, '
+                f"list it in host_ports, and use {SERVICE_HOST} inside",
+            )
+        elif can_never_be_opened(network):
             yield Problem(place, f'"{network}" is loopback, link-local or reserved, which no policy opens; delete it')
         elif carries_ipv4_only(network):
             yield Problem(

@@ -114,6 +114,8 @@ def _why_not_a_domain(entry: str, problem: str, *, grants: bool) -> str:
     """Recognise what was meant, where a better remedy than "not a name" can be given."""
     if not entry.strip():
         return "is blank; write a domain name or delete the entry"
+    if grants and entry.startswith(("127.", "[::1]", "::1")) and _is_address(entry.partition("/")[0]):
+        return f"is the sandbox itself to programs inside; for a port of this machine, {_host_port(entry)}"
     if _is_address(entry.partition("/")[0]):
         return "is an IP address; addresses belong in allowed_cidrs, denied_cidrs or a rule's cidrs"
     if "/" in entry:
@@ -130,6 +132,12 @@ def _why_not_a_domain(entry: str, problem: str, *, grants: bool) -> str:
     if problem.startswith("port"):
         return f"{problem}; write a number after the name, such as db.example.org:5432"
     return f"{problem}; write a name such as api.example.org"
+
+
+def _host_port(entry: str) -> str:
+    """Return how to open the port of this machine that an address with a port means."""
+    port = entry.rpartition(":")[2] if entry.startswith("[") or entry.count(":") == 1 else ""
+    return f"list {port if port.isdecimal() else 'it'} in host_ports"
 
 
 def _is_address(entry: str) -> bool:

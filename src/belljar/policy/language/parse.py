@@ -69,7 +69,8 @@ def policy_from(reading: Reading) -> Document:
     policy = reader.policy(reading.data)
     if policy is None or reader.problems:
         raise InvalidPolicyError(sorted(reader.problems, key=lambda problem: problem.line or 0))
-    warnings = (Problem(w.where, w.message, reading.lines.of(w.where)) for w in advise(policy))
+    found = (*reader.warnings, *advise(policy))
+    warnings = (Problem(w.where, w.message, reading.lines.of(w.where)) for w in found)
     return Document(policy, tuple(warnings), reading.lines)
 
 
@@ -78,11 +79,16 @@ class _Reader:
 
     def __init__(self, lines: Lines) -> None:
         self.problems: list[Problem] = []
+        self.warnings: list[Problem] = []
         self._lines = lines
 
     def fail(self, where: str, message: str, path: str = "") -> None:
         """Note a problem; `path` is for the line, where `where` is not spelled as the document has it."""
         self.problems.append(Problem(where, message, self._lines.of(path or where)))
+
+    def warn(self, where: str, message: str) -> None:
+        """Note something that is valid, and probably not meant."""
+        self.warnings.append(Problem(where, message))
 
     def policy(self, data: object) -> Policy | None:
         if data is None or data == {}:

@@ -4,16 +4,26 @@ A policy is shown, stored and sent; so it must not have a secret in it. What loo
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from belljar.names import SpellingError, parse_authority, parse_port
 from belljar.policy.addresses import AddressClass, classify
 from belljar.policy.language.entries import EntryError
 from belljar.policy.language.reading import path_to, snake_case
 from belljar.policy.reserved import HOST_NAMES, is_never_name, is_service_name
-from belljar.policy.services import PROVIDERS, Budget, Service, ServiceKind, is_this_machine, service_from_data
+from belljar.policy.services import (
+    PROVIDERS,
+    Budget,
+    Service,
+    ServiceKind,
+    is_this_machine,
+    key_variable,
+    service_from_data,
+)
+
+T = TypeVar("T")
 
 SERVICE_KEYS: Final = (
     *(kind.value for kind in ServiceKind),
@@ -36,6 +46,7 @@ _NOT_OURS: Final = frozenset(
 )
 _FRACTION: Final = re.compile(r"[0-9]{1,15}\.[0-9]{1,4}", re.ASCII)
 _MOST_ENTRIES: Final = 32
+_PATH_REMEDY: Final = 'write a method and a path, such as "POST /v1/messages", with * for anything'
 _LARGEST: Final = 10**15
 _MAX_PATH: Final = 4095
 _MAX_PART: Final = 255
@@ -47,6 +58,9 @@ class Reader(Protocol):
 
     def fail(self, where: str, message: str, path: str = "") -> None:
         """Note a problem."""
+
+    def warn(self, where: str, message: str) -> None:
+        """Note something odd."""
 
     def keys(self, where: str, value: object, known: tuple[str, ...]) -> dict[str, Any]:
         """Return a mapping with known keys."""
@@ -72,32 +86,64 @@ def read_services(reader: Reader, value: object) -> tuple[Service, ...]:
 
 
 def _read_service(reader: Reader, where: str, name: str, entry: object) -> dict[str, Any] | None:
-    """Return a checked entry; None if it cannot be one, which has been noted."""
+    """Return a checked entry; None if it cannot be one. The reader notes every problem of it."""
     keys = reader.keys(where, entry, SERVICE_KEYS)
-    if not isinstance(entry, dict) or len(keys) != len(entry):
+    if not isinstance(entry, dict):
         return None
+    is_sound = len(keys) == len(entry)
     targets = [kind.value for kind in ServiceKind if kind.value in keys]
+    is_broker = not targets or ServiceKind.BROKER.value in targets
     if len(targets) > 1:
         reader.fail(where, f"leads to more than one thing: {' and '.join(targets)}; keep one of them")
-        return None
-    if not targets and name not in PROVIDERS:
+        is_sound = False
+    elif is_sound and not targets and name not in PROVIDERS:  # else an unknown key may be the one that says it
         known = ", ".join(PROVIDERS)
         reader.fail(where, f"does not say where it leads; write url, port, socket or address, or use a name of {known}")
-        return None
-    is_broker = not targets or targets == [ServiceKind.BROKER.value]
+        is_sound = False
     data: dict[str, Any] = {}
     for key, value in keys.items():
         if key in _OF_BROKERS and not is_broker:
             reader.fail(f"{where}.{key}", "is for brokers; it goes with url, or the name of a provider")
-            return None
+            is_sound = False
+            continue
         try:
             data[key] = _READERS[key](value)
         except EntryError as error:
-            reader.fail(f"{where}.{key}", str(error))
-            return None
+            for problem in _problems(error):
+                reader.fail(f"{where}.{key}", problem)
+            is_sound = False
     if is_broker and targets and "header" not in data and name not in PROVIDERS:
-        data["header"] = {}
-    return data
+        variable = key_variable(name)
+        reader.warn(
+            where,
+            f'sends no key; write header: {{Authorization: "Bearer ${{{variable}}}"}} to send the one in {variable}, '
+            "or header: {} if none is needed",
+        )
+    return data if is_sound else None
+
+
+class _ManyProblemsError(EntryError):
+    """A mapping or list with several entries that cannot be accepted."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+def _problems(error: EntryError) -> list[str]:
+    return error.problems if isinstance(error, _ManyProblemsError) else [str(error)]
+
+
+def _read_each(read: Callable[[T], object], entries: Iterable[T]) -> None:
+    """Read every entry. Raises EntryError with the problems of all."""
+    problems: list[str] = []
+    for entry in entries:
+        try:
+            read(entry)
+        except EntryError as error:
+            problems += _problems(error)
+    if problems:
+        raise _ManyProblemsError(problems)
 
 
 def _port(value: object) -> int:
@@ -166,7 +212,9 @@ def _header(value: object) -> dict[str, str]:
     if not isinstance(value, dict) or len(value) > _MOST_ENTRIES:
         raise EntryError('is not a mapping; write {Authorization: "Bearer ${NAME}"}')
     found: dict[str, str] = {}
-    for name, text in value.items():
+
+    def read(header: tuple[object, object]) -> None:
+        name, text = header
         if not isinstance(name, str) or not _HEADER.fullmatch(name) or name.lower() in _NOT_OURS:
             raise EntryError(f"{_shown(name)} is not a header that can be set")
         if not isinstance(text, str) or not _HEADER_VALUE.fullmatch(text):
@@ -178,19 +226,23 @@ def _header(value: object) -> dict[str, str]:
         if name.lower() in found:
             raise EntryError(f"{name} stands twice; keep one of them")
         found[name.lower()] = text
+
+    _read_each(read, value.items())
     return found
 
 
 def _paths(value: object) -> list[str]:
-    remedy = 'write a method and a path, such as "POST /v1/messages", with * for anything'
     if not isinstance(value, list) or len(value) > _MOST_ENTRIES:
-        raise EntryError(f"is not a list of at most {_MOST_ENTRIES}; {remedy}")
+        raise EntryError(f"is not a list of at most {_MOST_ENTRIES}; {_PATH_REMEDY}")
     if not value:
-        raise EntryError(f"is empty, and would let nothing through; leave it out, or {remedy}")
-    for rule in value:
-        if not isinstance(rule, str) or not _PATH_RULE.fullmatch(rule) or rule.count("*") > 4 or "//" in rule:
-            raise EntryError(f"{_shown(rule)} is no rule; {remedy}")
+        raise EntryError(f"is empty, and would let nothing through; leave it out, or {_PATH_REMEDY}")
+    _read_each(_path, value)
     return value
+
+
+def _path(rule: object) -> None:
+    if not isinstance(rule, str) or not _PATH_RULE.fullmatch(rule) or rule.count("*") > 4 or "//" in rule:
+        raise EntryError(f"{_shown(rule)} is no rule; {_PATH_REMEDY}")
 
 
 def _server_tools(value: object) -> str:
@@ -199,14 +251,26 @@ def _server_tools(value: object) -> str:
     return str(value)
 
 
-def _budget(value: object) -> dict[str, float]:
+def read_budget(value: object) -> Budget:
+    """Read how much of a broker may be used. Raises EntryError."""
+    return Budget(**_budget(value))
+
+
+def _budget(value: object) -> dict[str, Any]:
     keys = _in_snake_case(value)
     known = ", ".join(BUDGET_KEYS)
     if not keys:
         raise EntryError(f"is not a budget; write a mapping with some of: {known}")
-    if unknown := next((key for key in keys if key not in BUDGET_KEYS), None):
-        raise EntryError(f"{_shown(unknown)} is nothing that is counted; write some of: {known}")
-    return {key: _amount(key, amount) for key, amount in keys.items()}
+    found: dict[str, Any] = {}
+
+    def read(bound: tuple[str, object]) -> None:
+        key, amount = bound
+        if key not in BUDGET_KEYS:
+            raise EntryError(f"{_shown(key)} is nothing that is counted; write some of: {known}")
+        found[key] = _amount(key, amount)
+
+    _read_each(read, keys.items())
+    return found
 
 
 def _in_snake_case(value: object) -> dict[str, object]:
@@ -231,11 +295,21 @@ def _amount(key: str, value: object) -> float:
 def _shared_budget(value: object) -> dict[str, Any]:
     keys = _in_snake_case(value)
     group = keys.pop("group", None)
-    if group is None:
-        raise EntryError("names no group; write {group: NAME} and amounts")
-    if not isinstance(group, str) or not _GROUP.fullmatch(group):
-        raise EntryError("group is not a name; write letters, digits, ., _ and -, and begin with one of the first two")
-    return {"group": group, **_budget(keys)}
+    found: dict[str, Any] = {"group": group}
+
+    def read_group(_: object) -> None:
+        if group is None:
+            raise EntryError("names no group; write {group: NAME} and amounts")
+        if not isinstance(group, str) or not _GROUP.fullmatch(group):
+            raise EntryError(
+                "group is not a name; write letters, digits, ., _ and -, and begin with one of the first two"
+            )
+
+    def read_amounts(_: object) -> None:
+        found.update(_budget(keys))
+
+    _read_each(lambda read: read(value), (read_group, read_amounts))
+    return found
 
 
 def _shown(value: object) -> str:
