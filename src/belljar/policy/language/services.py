@@ -5,7 +5,6 @@ A policy is shown, stored and sent; so it must not have a secret in it. What loo
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import PurePosixPath
 from typing import Any, Final, Protocol, TypeVar
 
 from belljar.names import SpellingError, parse_authority, parse_port
@@ -156,12 +155,12 @@ def _port(value: object) -> int:
 def _socket(value: object) -> str:
     if not isinstance(value, str) or not value.startswith("/") or not value.isprintable() or "/../" in f"{value}/":
         raise EntryError("is not the path of a unix socket; write it from / on, without ..")
-    parts = PurePosixPath(value).parts[1:]
+    parts = [part for part in value.split("/") if part not in {"", "."}]
     if len(value.encode()) > _MAX_PATH or any(len(part.encode()) > _MAX_PART for part in parts):
         raise EntryError(
             f"is longer than a path can be; write at most {_MAX_PATH} bytes, and {_MAX_PART} between two slashes"
         )
-    if parts[:1] == ("proc",):
+    if parts[:1] == ["proc"]:
         raise EntryError("is in /proc, where a path leads elsewhere for every process; write the socket's own path")
     return value
 
