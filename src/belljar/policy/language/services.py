@@ -36,6 +36,7 @@ _NOT_OURS: Final = frozenset(
 )
 _FRACTION: Final = re.compile(r"[0-9]{1,15}\.[0-9]{1,4}", re.ASCII)
 _MOST_ENTRIES: Final = 32
+_MOST_STARS: Final = 4
 _LARGEST: Final = 10**15
 _MAX_PATH: Final = 4095
 _MAX_PART: Final = 255
@@ -182,15 +183,24 @@ def _header(value: object) -> dict[str, str]:
 
 
 def _paths(value: object) -> list[str]:
-    remedy = 'write a method and a path, such as "POST /v1/messages", with * for anything'
+    remedy = (
+        'write a method and a path, such as "POST /v1/messages"; * stands for a part of a segment, and ** for whole '
+        "segments, at most once"
+    )
     if not isinstance(value, list) or len(value) > _MOST_ENTRIES:
         raise EntryError(f"is not a list of at most {_MOST_ENTRIES}; {remedy}")
     if not value:
         raise EntryError(f"is empty, and would let nothing through; leave it out, or {remedy}")
     for rule in value:
-        if not isinstance(rule, str) or not _PATH_RULE.fullmatch(rule) or rule.count("*") > 4 or "//" in rule:
+        if not isinstance(rule, str) or not _PATH_RULE.fullmatch(rule) or not _is_pattern(rule.partition(" ")[2]):
             raise EntryError(f"{_shown(rule)} is no rule; {remedy}")
     return value
+
+
+def _is_pattern(path: str) -> bool:
+    segments = path.split("/")
+    stars = [segment for segment in segments if "**" in segment]
+    return path.count("*") <= _MOST_STARS and "//" not in path and stars in ([], ["**"])
 
 
 def _server_tools(value: object) -> str:
