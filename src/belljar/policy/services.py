@@ -18,13 +18,15 @@ DEFAULT_PORT: Final = 80
 _USUAL_PORTS: Final = {"http": 80, "https": 443}
 
 _ANY_MODEL_API: Final = (
-    "GET /*/models*",
-    "POST /*/chat/completions",
-    "POST /*/embeddings",
-    "POST /*/messages",
-    "POST /*/messages/count_tokens",
-    "POST /*/responses",
-    "POST /*/responses/compact",
+    "GET /**/models",
+    "GET /**/models/*",
+    "GET /**/models/*/*",
+    "POST /**/chat/completions",
+    "POST /**/embeddings",
+    "POST /**/messages",
+    "POST /**/messages/count_tokens",
+    "POST /**/responses",
+    "POST /**/responses/compact",
 )
 
 
@@ -71,7 +73,7 @@ class Service(NamedTuple):
     """What a broker sets in every request, with references in place of secrets."""
 
     paths: tuple[str, ...] = ()
-    """What a broker lets through: a method and a path, in which a star stands for anything."""
+    """What a broker lets through: a method and a path. `*` stands for a part of a segment, `**` for whole segments."""
 
     server_tools: bool = False
     """Whether the provider may be asked to reach for the network itself, though the policy is block-all."""
@@ -135,7 +137,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
             url="https://api.anthropic.com",
             key="ANTHROPIC_API_KEY",
             header=(("x-api-key", "${ANTHROPIC_API_KEY}"),),
-            paths=("GET /v1/models*", "POST /v1/messages", "POST /v1/messages/count_tokens"),
+            paths=("GET /v1/models", "GET /v1/models/*", "POST /v1/messages", "POST /v1/messages/count_tokens"),
             base_variables=("ANTHROPIC_BASE_URL",),
             key_variables=("ANTHROPIC_API_KEY",),
         ),
@@ -144,7 +146,8 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
             key="OPENAI_API_KEY",
             header=(("authorization", "Bearer ${OPENAI_API_KEY}"),),
             paths=(
-                "GET /v1/models*",
+                "GET /v1/models",
+                "GET /v1/models/*",
                 "POST /v1/chat/completions",
                 "POST /v1/embeddings",
                 "POST /v1/responses",
@@ -158,7 +161,8 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
             key="OPENROUTER_API_KEY",
             header=(("authorization", "Bearer ${OPENROUTER_API_KEY}"),),
             paths=(
-                "GET /api/v1/models*",
+                "GET /api/v1/models",
+                "GET /api/v1/models/**",
                 "POST /api/v1/chat/completions",
                 "POST /api/v1/messages",
                 "POST /api/v1/responses",
@@ -171,7 +175,8 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
             key="GEMINI_API_KEY",
             header=(("x-goog-api-key", "${GEMINI_API_KEY}"),),
             paths=(
-                "GET /v1beta/models*",
+                "GET /v1beta/models",
+                "GET /v1beta/models/*",
                 "POST /v1beta/models/*:countTokens",
                 "POST /v1beta/models/*:embedContent",
                 "POST /v1beta/models/*:generateContent",

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from belljar.broker.asking import strictjson
 from belljar.broker.asking.bodies import BodyFacts, BodyQuestion, read_facts
 from belljar.broker.asking.judgeprocess import JudgeProcesses
-from belljar.broker.asking.paths import AmbiguousPathError, allowed, decoded, matching_rule
+from belljar.broker.asking.paths import AmbiguousPathError, allowed, decoded, is_exact, is_of_model_api, matching_rule
 from belljar.broker.asking.streamoptions import ASK_FOR_USAGE
 from belljar.broker.dialects import ApiDialect, dialect_of, generates, is_harmless, model_in
 from belljar.broker.http import websocket
@@ -72,9 +72,10 @@ async def read(exchange: Exchange, preamble: Preamble, kept: Kept, judging: Judg
                 403, "websocket", "there is a budget, and what goes through a WebSocket cannot be counted"
             )
         asked = asked._replace(is_websocket=True)
-    if refuses and (is_websocket or (exchange.has_body and asked.dialect is ApiDialect.OTHER)):
+    has_bounds = refuses or counts_tokens(service)
+    if has_bounds and (is_websocket or (exchange.has_body and asked.dialect is ApiDialect.OTHER)):
         _check_named(service, rule, path)
-    if exchange.has_body and asked.dialect is not ApiDialect.OTHER and (refuses or counts_tokens(service)):
+    if has_bounds and exchange.has_body and asked.dialect is not ApiDialect.OTHER:
         question = BodyQuestion(asked.dialect, refuses, counts_tokens(service))
         facts = await _judged(exchange, question, kept, preamble, judging)
         asked = asked._replace(is_judged=True, hides_usage=facts.hides_usage, references=facts.references)
@@ -111,18 +112,21 @@ def _check_path(exchange: Exchange, service: Service) -> tuple[str, str]:
 
 
 def _check_named(service: Service, rule: str, path: str) -> None:
-    """Refuse what cannot be judged, unless the user's own rules name it; for a known provider, without a star."""
+    """Refuse what cannot be judged or counted, unless a rule of the user's own names it.
+
+    A rule with a star names it where neither the provider nor the path is known to be that of a model's API.
+    """
     hosts = {urlsplit(provider.url).hostname for provider in PROVIDERS.values()}
     is_known = service.name in PROVIDERS or urlsplit(service.target).hostname in hosts
     is_own_rule = rule not in default_paths(service.name)
-    if is_harmless(path) or (is_own_rule and not (is_known and "*" in rule)):
+    if is_harmless(path) or (is_own_rule and (is_exact(rule) or not (is_known or is_of_model_api(path)))):
         return
     raise RefusedRequest(
         403,
         "server_tools",
-        f"what {path} may ask of the provider is not known here, and in this sandbox it may not be asked to reach "
-        "for the network; retrying is no use (a user lets it through by a rule that names it, or with "
-        "`server_tools: allow`)",
+        f"what {path} may ask of the provider is not known here, so it can be neither judged nor counted; retrying is "
+        "no use (a user lets it through by a rule that names it without a star, or with `server_tools: allow` and no "
+        "budget of tokens or dollars)",
     )
 
 

@@ -45,7 +45,11 @@ _NOT_OURS: Final = frozenset(
 )
 _FRACTION: Final = re.compile(r"[0-9]{1,15}\.[0-9]{1,4}", re.ASCII)
 _MOST_ENTRIES: Final = 32
-_PATH_REMEDY: Final = 'write a method and a path, such as "POST /v1/messages", with * for anything'
+_MAX_STARS: Final = 4
+_PATH_REMEDY: Final = (
+    'write a method and a path, such as "POST /v1/messages"; * stands for a part of a segment, and ** for whole '
+    "segments, at most once"
+)
 _LARGEST: Final = 10**15
 _MAX_PATH: Final = 4095
 _MAX_PART: Final = 255
@@ -240,8 +244,14 @@ def _paths(value: object) -> list[str]:
 
 
 def _path(rule: object) -> None:
-    if not isinstance(rule, str) or not _PATH_RULE.fullmatch(rule) or rule.count("*") > 4 or "//" in rule:
+    if not isinstance(rule, str) or not _PATH_RULE.fullmatch(rule) or not _is_pattern(rule.partition(" ")[2]):
         raise EntryError(f"{_shown(rule)} is no rule; {_PATH_REMEDY}")
+
+
+def _is_pattern(path: str) -> bool:
+    segments = path.split("/")
+    stars = [segment for segment in segments if "**" in segment]
+    return path.count("*") <= _MAX_STARS and "//" not in path and stars in ([], ["**"])
 
 
 def _server_tools(value: object) -> str:
