@@ -89,7 +89,8 @@ class Hub:
         self._news.set()
 
     def tell(self, sandbox: str, event: RuntimeEvent) -> None:
-        """Add an event of the server's own."""
+        """Add an event of the server's own, after those of the gateway that led to it."""
+        self._read()
         self._waiting.append(_told(sandbox, event))
         self._work.set()
 

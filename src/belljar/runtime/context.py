@@ -40,6 +40,9 @@ class Context:
     deadline_set: asyncio.Event = field(default_factory=asyncio.Event)
     """Tells who waits for the next deadline that there may be an earlier one."""
 
+    _closing: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    """Sandboxes whose doors are being closed."""
+
     def find(self, sandbox: str) -> Sandbox:
         """Return a sandbox. Raises ProblemError."""
         found = self.sandboxes.get(sandbox)
@@ -90,6 +93,13 @@ class Context:
         await self.store.save(sandbox.to_row())
 
     async def stop_serving(self, sandbox: Sandbox) -> None:
-        """Leave a sandbox without doors. Raises WorkerLostError when the gateway is being shut down."""
+        """Leave a sandbox without doors. Raises WorkerLostError when the gateway is being shut down.
+
+        Several tasks may delete a sandbox: each waits until its last events are on record, whichever has come first.
+        """
+        closing = self._closing.get(sandbox.id)
+        if closing is None:
+            closing = self._closing[sandbox.id] = asyncio.create_task(apart(lambda: self.gateway.close(sandbox.id)))
+            closing.add_done_callback(lambda _: self._closing.pop(sandbox.id))
         with suppress(KeyError):  # nobody serves it
-            await apart(lambda: self.gateway.close(sandbox.id))
+            await asyncio.shield(closing)
