@@ -32,7 +32,7 @@ from belljar.linux.descriptors import close_all_but
 
 _TIMEOUT: Final = 30.0
 _MAX_USUAL: Final = 1 << 20
-_NICENESS: Final = 5
+_NICENESS: Final = 10
 _LENGTH: Final = struct.Struct("!I")
 """Before each piece of a body; nothing follows the last. A client may leave in between."""
 
