@@ -1,0 +1,166 @@
+"""What of the user's own files a sandbox sees: the working directory, its repository and what was named.
+
+Wherever the sandbox can write, what runs outside later stays as it is: places that tools run code from (`protected`),
+git directories (`gitplaces`), and Belljar itself (`ownplaces`).
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from belljar.sandbox.files import gitlayout, gitplaces, ownplaces, protected
+from belljar.sandbox.files.workdirs import ViewError, check_workdir
+from belljar.sandbox.spec import Bind, SandboxSpec
+from belljar.statedir import known_states
+
+
+class UserFiles(NamedTuple):
+    """Parts of the host's files, in the order in which they are mounted."""
+
+    around: tuple[Bind, ...]
+    """The rest of the working tree around the working directory, read-only, so that git sees all of its files."""
+
+    binds: tuple[Bind, ...]
+    """The working directory, its git directory and what was named, with what must not be changed in them."""
+
+
+def user_files(spec: SandboxSpec, workdir: Path | None) -> UserFiles:
+    """Return what a sandbox sees of the user's own files. Raises ViewError."""
+    around, own = _with_repository(spec, workdir) if workdir is not None else ((), [])
+    # Engines mount the topmost first, whatever the order. So everybody does, and deeper ones are not hidden.
+    binds = sorted((*own, *spec.binds), key=lambda bind: len(bind.target.parts))
+    _check_all(binds)
+    roots = [bind.source for bind in binds if bind.writable]
+    parts = [
+        part for bind in binds for part in (bind, *(_kept_in(bind, spec, workdir, roots) if bind.writable else ()))
+    ]
+    return UserFiles(around, tuple(_without_hidden(parts)))
+
+
+def _without_hidden(parts: Sequence[Bind]) -> list[Bind]:
+    """Leave out mounts that a later one hides: an engine would mount these on top of it."""
+    visible: list[Bind] = []
+    places: set[Path] = set()
+    for part in reversed(parts):
+        if places.isdisjoint((part.target, *part.target.parents)):
+            visible.append(part)
+            places.add(part.target)
+    return visible[::-1]
+
+
+def repository_problem(spec: SandboxSpec) -> str | None:
+    """Return why git does not find inside what it finds outside, and what to do about it."""
+    try:
+        if spec.workdir is not None:
+            _usable_repository(spec.workdir)
+    except gitlayout.RepositoryError as error:
+        return str(error)
+    return None
+
+
+def _with_repository(spec: SandboxSpec, workdir: Path) -> tuple[tuple[Bind, ...], list[Bind]]:
+    """Return the working tree around the working directory; and that directory, after its git directory."""
+    check_workdir(workdir)
+    own = [Bind(workdir, workdir, writable=True)]
+    try:
+        repository = _usable_repository(workdir) if workdir == spec.workdir else None
+    except gitlayout.RepositoryError:
+        repository = None
+    if repository is None:
+        return (), own
+    top, common = repository
+
+    def is_shown(path: Path) -> bool:
+        return any(path.is_relative_to(place) for place in (workdir, *(bind.target for bind in spec.binds)))
+
+    if not is_shown(common):
+        own.insert(0, Bind(common, common, writable=True))
+    return () if is_shown(top) else (Bind(top, top, writable=False),), own
+
+
+def _usable_repository(workdir: Path) -> gitlayout.Repository | None:
+    """Return the repository around a working directory, if it may be shown. Raises RepositoryError."""
+    repository = gitlayout.find_repository(workdir)
+    if repository is None or repository.common.is_relative_to(workdir):
+        return None
+    owner = workdir.stat().st_uid
+    for place in repository:
+        if place.stat().st_uid != owner:
+            raise gitlayout.RepositoryError(f"{place} belongs to another user than {workdir}; change that (chown)")
+        if any(state.is_relative_to(place) for state in map(Path.resolve, known_states(os.environ)) if state.exists()):
+            raise gitlayout.RepositoryError(f"a server keeps its state in {place}; let it keep it elsewhere")
+    try:
+        check_workdir(repository.top)
+    except ViewError as error:
+        raise gitlayout.RepositoryError(
+            f"the repository that {workdir} is in cannot be shown: {error}".replace("the working directory ", "")
+        ) from None
+    return repository
+
+
+def _check_all(binds: Iterable[Bind]) -> None:
+    """Refuse what cannot be shown, or not where it is to be shown. Raises ViewError."""
+    writable: dict[Path, Path] = {}  # by where it is seen, where it is
+    for bind in binds:
+        if not bind.source.exists():
+            raise ViewError(f"{bind.source} is not there, so it cannot be shown inside; check the path")
+        if not bind.target.is_absolute() or ".." in bind.target.parts or bind.target == Path("/"):
+            raise ViewError(f"nothing can be shown at {bind.target}; name a place by its path from the root")
+        for target, source in writable.items():
+            if target in bind.target.parents:
+                _check_mount_point(source / bind.target.relative_to(target))
+        if bind.writable:
+            writable[bind.target] = bind.source
+
+
+def _kept_in(bind: Bind, spec: SandboxSpec, workdir: Path | None, roots: list[Path]) -> Iterator[Bind]:
+    """Yield what must not be changed, or moved away, in something writable. Raises ViewError."""
+    source = bind.source
+    exempt = [(workdir or Path("/")) / path for path in spec.allow_write]
+
+    def is_exempt(place: Path) -> bool:
+        return any(map(place.is_relative_to, exempt))
+
+    others = [*spec.keep, *_own_places(source, spec.allow_write if source == workdir else ())]
+    if source.is_dir():
+        try:
+            others += gitplaces.protect(source, roots, is_exempt)
+        except gitplaces.GitPlaceError as error:
+            raise ViewError(str(error)) from error
+    git = gitplaces.git_directory_that_runs(source)
+    if git is not None and not is_exempt(source):
+        raise ViewError(
+            f"{source} cannot be written to from a sandbox: the host's git runs what is there, or takes orders from "
+            f"it;\nshow it with --ro-bind, or show the repository, whose other files can be written to: --bind {git}"
+        )
+    kept = protected.existing(source, exempt, others)
+    for path in protected.with_other_names(kept):
+        raise ViewError(
+            f"{path} is to stay as it is, but has another name (a hard link) under which it could be changed;\n"
+            f"replace it by a copy (cp {path} copy && mv copy {path}), or let it be changed with --allow-write"
+        )
+    for writable, places in ((True, protected.pinned(source, kept)), (False, kept)):
+        for place in places:
+            yield Bind(place, bind.target / place.relative_to(source), writable=writable)
+
+
+def _own_places(directory: Path, allowed: Iterable[Path] = ()) -> list[Path]:
+    try:
+        places = ownplaces.kept_in(directory, os.environ, allowed)
+    except ownplaces.OwnPlaceError as error:
+        raise ViewError(str(error)) from None
+    for path in protected.other_names_in(directory, places):
+        raise ViewError(
+            f"{path} is another name (a hard link) of a file that Belljar itself is made of;"
+            "\nremove it, or have the installer make copies (uv: --link-mode copy)"
+        )
+    return places
+
+
+def _check_mount_point(place: Path) -> None:
+    """Have a place in a writable directory be there, without a link on the way: an agent can make one to anywhere."""
+    if place.resolve() != place or not place.exists():
+        raise ViewError(
+            f"nothing can be shown at {place}: it is not there, or there is a link on the way; make it first"
+        )
