@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from belljar.sandbox.files.gitlayout import RepositoryError, find_repository, settings
-from belljar.sandbox.files.gitplaces import protect
+from belljar.sandbox.files.gitplaces import GitPlaceError, protect
 
 
 def make(root: Path, **files: str) -> None:
@@ -65,7 +65,18 @@ def test_repositories_below_bare_ones_and_submodules(tmp_path):
     make(tmp_path, **{"linked/.git": "gitdir: ../x\n", ".git/worktrees/own/gitdir": f"{tmp_path}/own/.git\n"})
     places = ("a/b/.git", "bare", ".git/modules/x/y", ".git/worktrees/own/modules/z")
     expected = {f"{place}/{name}" for place in places for name in ("hooks", "config", "commondir")}
+    expected -= {"bare/hooks", "bare/commondir"}  # it may be data of a test, and nothing is made there
     assert expected | {"linked/.git"} <= protected(tmp_path)
+    assert not (tmp_path / "bare/hooks").exists()
+
+
+@pytest.mark.parametrize("name", ["hooks", "worktrees", "modules"])
+def test_links_in_a_git_directory_are_refused(tmp_path, name):
+    git = make_git_directory(tmp_path / ".git")
+    (git / name).symlink_to("elsewhere")
+    with pytest.raises(GitPlaceError, match=f"{name} is a symbolic link"):
+        protected(tmp_path)
+    protected(tmp_path, allowed=f".git/{name}")
 
 
 def test_hooks_and_settings_that_settings_name(tmp_path):

@@ -5,10 +5,12 @@ files in the git directory. So the directory is writable, and what git takes ord
 hooks, the files that lead to another git directory, and the state of a stopped rebase, whose `exec` lines `git rebase
 --continue` runs. A linked worktree that the sandbox does not work in is read-only as a whole.
 
+Git directories whose own places are behind symbolic links are refused: no mount keeps a link from being replaced.
+
 A mount can protect only what is there. What is missing and would be obeyed is therefore made, with the content that
 means to git what its absence means: a `hooks` directory without hooks, a `commondir` that names its own directory, and
-an empty `config.worktree` where git reads one. They stay behind: removing them at the end of one sandbox would open
-them to another one in the same repository.
+empty settings. They stay behind: removing them at the end of one sandbox would open them to another one in the same
+repository. In a bare repository in a working tree, which may be somebody's test data, nothing is made.
 """
 
 import errno
@@ -45,14 +47,34 @@ def protect(root: Path, writable: Collection[Path], is_exempt: Callable[[Path], 
 
     `writable` are all the directories that the sandbox can write to. Raises GitPlaceError.
     """
+    if (root / ".git").is_symlink():
+        _refuse_link(root / ".git", "a file with the line `gitdir: {}` means the same", is_exempt)
     found: list[Path] = []
     for path, is_directory in git_directories(root):
         if is_directory:
-            _complete_all(path, root.stat().st_uid, is_exempt)
+            _refuse_links(path, is_exempt)
+            if path == root or path.name == ".git" or (path / "worktrees").is_dir():
+                _complete_all(path, root.stat().st_uid, is_exempt)
             found += _in_git_directory(path, writable)
         else:
             found.append(path)
     return [place for place in found if not is_exempt(place)]
+
+
+def _refuse_links(git: Path, is_exempt: Callable[[Path], bool]) -> None:
+    for directory in (git, *_worktrees(git), *_modules(git)):
+        for link in (directory / name for name in (*PLACES, "worktrees", "modules")):
+            if link.is_symlink():
+                _refuse_link(link, "for hooks, `git config core.hooksPath {}` does the same", is_exempt)
+
+
+def _refuse_link(link: Path, instead: str, is_exempt: Callable[[Path], bool]) -> None:
+    if not is_exempt(link):
+        raise GitPlaceError(
+            f"{link} is a symbolic link, which a sandbox could replace, and git outside would follow;\n"
+            f"put what it leads to in its place ({instead.format(link.resolve())}), or let it be changed: "
+            f"--allow-write {link}"
+        )
 
 
 def git_directory_that_runs(path: Path) -> Path | None:
@@ -115,7 +137,7 @@ def _modules(git: Path) -> Iterator[Path]:
 def _complete_all(git: Path, owner: int, is_exempt: Callable[[Path], bool]) -> None:
     if not (is_git_directory(git) or os.path.lexists(git / "config")):
         return
-    common_places: dict[str, bytes | None] = {"hooks": None, "commondir": OWN_COMMON_DIRECTORY}
+    common_places: dict[str, bytes | None] = {"hooks": None, "commondir": OWN_COMMON_DIRECTORY, "config": b""}
     places: dict[str, bytes | None] = {"config.worktree": b""} if has_worktree_settings(git) else {}
     _complete(git, common_places | places, owner, is_exempt)
     for worktree in _worktrees(git):

@@ -32,10 +32,18 @@ def user_files(spec: SandboxSpec, workdir: Path | None) -> UserFiles:
     binds = sorted((*own, *spec.binds), key=lambda bind: len(bind.target.parts))
     _check_all(binds)
     roots = [bind.source for bind in binds if bind.writable]
-    parts = [
-        part for bind in binds for part in (bind, *(_kept_in(bind, spec, workdir, roots) if bind.writable else ()))
-    ]
+    kept = {place: None for root in roots for place in _kept_in(root, spec, workdir, roots)}
+    parts = [part for bind in binds for part in (bind, *(_protected(bind, kept) if bind.writable else ()))]
     return UserFiles(around, tuple(_without_hidden(parts)))
+
+
+def _protected(bind: Bind, kept: Iterable[Path]) -> Iterator[Bind]:
+    """Yield what must not be changed in something writable, after what must not be moved away."""
+    there = [place for place in kept if bind.source in place.parents]
+    there = [place for place in there if set(there).isdisjoint(place.parents)]
+    for writable, places in ((True, protected.pinned(bind.source, there)), (False, there)):
+        for place in places:
+            yield Bind(place, bind.target / place.relative_to(bind.source), writable=writable)
 
 
 def _without_hidden(parts: Sequence[Bind]) -> list[Bind]:
@@ -114,35 +122,32 @@ def _check_all(binds: Iterable[Bind]) -> None:
             writable[bind.target] = bind.source
 
 
-def _kept_in(bind: Bind, spec: SandboxSpec, workdir: Path | None, roots: list[Path]) -> Iterator[Bind]:
-    """Yield what must not be changed, or moved away, in something writable. Raises ViewError."""
-    source = bind.source
+def _kept_in(root: Path, spec: SandboxSpec, workdir: Path | None, roots: list[Path]) -> list[Path]:
+    """Return what must not be changed in something writable. Raises ViewError."""
     exempt = [(workdir or Path("/")) / path for path in spec.allow_write]
 
     def is_exempt(place: Path) -> bool:
         return any(map(place.is_relative_to, exempt))
 
-    others = [*spec.keep, *_own_places(source, spec.allow_write if source == workdir else ())]
-    if source.is_dir():
+    others = [*spec.keep, *_own_places(root, spec.allow_write if root == workdir else ())]
+    if root.is_dir():
         try:
-            others += gitplaces.protect(source, roots, is_exempt)
+            others += gitplaces.protect(root, roots, is_exempt)
         except gitplaces.GitPlaceError as error:
             raise ViewError(str(error)) from error
-    git = gitplaces.git_directory_that_runs(source)
-    if git is not None and not is_exempt(source):
+    git = gitplaces.git_directory_that_runs(root)
+    if git is not None and not is_exempt(root):
         raise ViewError(
-            f"{source} cannot be written to from a sandbox: the host's git runs what is there, or takes orders from "
+            f"{root} cannot be written to from a sandbox: the host's git runs what is there, or takes orders from "
             f"it;\nshow it with --ro-bind, or show the repository, whose other files can be written to: --bind {git}"
         )
-    kept = protected.existing(source, exempt, others)
+    kept = protected.existing(root, exempt, others)
     for path in protected.with_other_names(kept):
         raise ViewError(
             f"{path} is to stay as it is, but has another name (a hard link) under which it could be changed;\n"
             f"replace it by a copy (cp {path} copy && mv copy {path}), or let it be changed with --allow-write"
         )
-    for writable, places in ((True, protected.pinned(source, kept)), (False, kept)):
-        for place in places:
-            yield Bind(place, bind.target / place.relative_to(source), writable=writable)
+    return kept
 
 
 def _own_places(directory: Path, allowed: Iterable[Path] = ()) -> list[Path]:
