@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from belljar.errors import BelljarError
 
 MAX_ENTRIES: Final = 20_000
-"""How many directory entries a search for repositories reads, the topmost first: about 50 ms."""
+"""How many directory entries a search for repositories reads, the topmost first: less than 50 ms."""
 
 _MAX_FILE: Final = 1 << 20
 _SECTION: Final = re.compile(r'\[\s*([\w.-]+)(?:\s+"[^"]*")?\s*\]')
@@ -71,26 +71,22 @@ def git_directories(directory: Path) -> Iterator[tuple[Path, bool]]:
 
     A directory called `.git` counts even if git would not take it: an agent can have removed its HEAD, for a while.
     """
-    if is_git_directory(directory) or directory.name == ".git":
-        yield directory, True
-        return
     waiting, seen = deque([str(directory)]), 0
-    while waiting:
-        found: list[os.DirEntry[str]] = []
-        with suppress(OSError), os.scandir(waiting.popleft()) as entries:
-            found = list(entries)
-        for entry in found:
-            path = Path(entry.path)
-            if entry.name == ".git" and entry.is_file(follow_symlinks=False):
-                yield path, False
-            elif entry.is_dir(follow_symlinks=False):
-                if entry.name == ".git" or is_git_directory(path):
-                    yield path, True
-                else:
-                    waiting.append(entry.path)
+    while waiting and seen <= MAX_ENTRIES:
+        path = waiting.popleft()
+        found: dict[str, os.DirEntry[str]] = {}
+        with suppress(OSError), os.scandir(path) as entries:
+            found = {entry.name: entry for entry in entries}
         seen += len(found)
-        if seen > MAX_ENTRIES:
-            return
+        if path.endswith("/.git") or ("HEAD" in found and ("objects" in found or "commondir" in found)):
+            yield Path(path), True
+            continue
+        for name, entry in found.items():
+            is_directory = entry.is_dir(follow_symlinks=False)
+            if name == ".git" and not entry.is_symlink():
+                yield Path(entry.path), is_directory
+            elif is_directory:
+                waiting.append(entry.path)
 
 
 def settings(file: Path) -> Iterator[tuple[str, str]]:
