@@ -35,6 +35,21 @@ def test_traffic_and_denials_are_in_the_list(visit, server, echo):
     server.client.delete(server.path(jar))
 
 
+def test_what_was_denied_before_somebody_looked_is_in_the_list_on_any_screen(visit, jar, agent):
+    """But what was sent by a look at the layers is not."""
+    agent.ask("evil.example")
+    agent.ask("inspect.localhost")
+    page = visit()
+    last = row(page, jar).get_by_text("evil.example, ")
+    expect(last).to_be_visible()
+    page.set_viewport_size({"width": 390, "height": 800})
+    expect(last).to_be_in_viewport()
+    box = last.bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= 390
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
 def test_a_key_leads_to_the_filter(visit, server, jar):
     other = server.sandbox(labels={"team": "red"})
     page = visit()

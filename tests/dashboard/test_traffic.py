@@ -32,6 +32,33 @@ def test_a_denial_is_seen_as_it_happens_with_reason_and_rule(visit, jar, agent):
     expect(page.get_by_role("img", name="3 attempts denied")).to_be_visible()
 
 
+def test_what_no_policy_opens_cannot_be_allowed_here(visit, jar, agent):
+    page = visit(jar)
+    agent.ask("wanted.example")
+    agent.ask("any.localhost")
+    agent.ask("inspect.localhost")
+    agent.connect("169.254.169.254", 80)
+    expect(attempt(page, "wanted.example").get_by_role("button")).to_have_count(2)
+    for where in ("any.localhost", "inspect.localhost", "169.254.169.254:80"):
+        expect(attempt(page, where)).to_be_visible()
+        expect(attempt(page, where).get_by_role("button")).to_have_count(0)
+    expect(attempt(page, "inspect.localhost")).to_contain_text("A look at the layers")
+    expect(attempt(page, "any.localhost")).not_to_contain_text("A look at the layers")
+
+
+def test_brokers_of_the_policy_are_shown_with_what_is_left(visit, page, jar):
+    """What was made of one that is no longer in the policy is not."""
+    services = [
+        {"service": name, "used": {"requests": 3, "dollars": 0.25}, "budget": {"requests": 10}}
+        for name in ("old", "new")
+    ]
+    page.route("**/usage", lambda route: route.fulfill(json={"services": services}))
+    page.route("**/network", lambda route: route.fulfill(json={"mode": "block-all", "services": {"new": {}}}))
+    brokers = visit(jar).get_by_role("region", name="Brokers")
+    expect(brokers).to_contain_text("3 of 10 requests")
+    expect(brokers.locator("strong")).to_have_text("new")
+
+
 def test_what_was_denied_before_somebody_looked_is_there_too(visit, jar, agent):
     agent.ask("evil.example")
     expect(attempt(visit(jar), "evil.example")).to_be_visible()

@@ -9,7 +9,7 @@ import pytest
 from belljar.linux.files import trusted
 from belljar.linux.files.trusted import Trust, UntrustedError
 from belljar.linux.namespaces import CLONE_NEWUSER, unshare
-from belljar.sandbox.files import view
+from belljar.sandbox.files import workdirs
 
 
 @pytest.fixture
@@ -144,4 +144,4 @@ def test_nobody_is_nobody_where_there_is_root(system):
 
 def test_no_sandbox_can_have_a_directory_of_the_system_as_its_own():
     """The one is what the other rests upon."""
-    assert set(map(str, trusted.SYSTEM)) <= set(view.SYSTEM)
+    assert set(map(str, trusted.SYSTEM)) <= set(workdirs.SYSTEM)

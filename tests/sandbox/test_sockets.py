@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from belljar.sandbox.files.sockets import is_of_engine
-from belljar.sandbox.files.view import ViewError, check_workdir, checked
-from belljar.sandbox.spec import Bind
+from belljar.sandbox.files.userfiles import user_files
+from belljar.sandbox.files.workdirs import ViewError, check_workdir
+from belljar.sandbox.spec import Bind, SandboxSpec
 
 
 @pytest.fixture
@@ -28,7 +29,8 @@ def listening(tmp_path, monkeypatch):
 
 
 def shown(path: Path) -> list[Bind]:
-    return list(checked([Bind(path, Path("/shown"), writable=False)], None))
+    binds = (Bind(path, Path("/shown"), writable=False),)
+    return list(user_files(SandboxSpec(workdir=None, binds=binds), None).binds)
 
 
 @pytest.mark.parametrize(

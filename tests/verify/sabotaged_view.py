@@ -14,7 +14,7 @@ from belljar.backends.local.child.stage import Stage
 from belljar.linux import sharedmemory
 from belljar.linux.files import mounts
 from belljar.linux.seccomp import callfilter
-from belljar.sandbox.files import ownplaces, protected
+from belljar.sandbox.files import gitplaces, ownplaces, protected
 from belljar.sandbox.spec import Bind
 from belljar.verify.verifying import verify
 from tests.verify.sabotaged import replace
@@ -49,6 +49,10 @@ def a_place_unprotected():
 
 def submodules_unprotected():
     replace(protected, "_submodules", lambda workdir: ())
+
+
+def repositories_unprotected():
+    replace(gitplaces, "protect", lambda *_: [])
 
 
 def directories_above_not_pinned():

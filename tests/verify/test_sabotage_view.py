@@ -17,6 +17,7 @@ FINDINGS = {
     "project_unprotected": {"58-planted"},
     "a_place_unprotected": {"58-planted"},
     "submodules_unprotected": {"58-planted"},
+    "repositories_unprotected": {"58-git", "58-seen-from-outside"},
     "directories_above_not_pinned": {"58-planted"},
     "own_places_unprotected": {"58-planted"},
     "writable_root": {"59-read-only"},

@@ -311,13 +311,17 @@ class _Run:
     def _start(self, network: "Callable[[], NetworkAccess] | None", told: bytes) -> int:
         """Run the command to its end on the backend that was asked for; return its exit code."""
         from belljar.runtime.run_once import run_once  # noqa: PLC0415
-        from belljar.sandbox.files.view import POLICY_FILE, check_workdir  # noqa: PLC0415
+        from belljar.sandbox.files.userfiles import repository_problem  # noqa: PLC0415
+        from belljar.sandbox.files.view import POLICY_FILE  # noqa: PLC0415
+        from belljar.sandbox.files.workdirs import check_workdir  # noqa: PLC0415
 
         if not self._options["no_workdir"]:
             check_workdir(self._workdir)
             _check_state(self._workdir, writable=True)
         for bind in self._binds:
             _check_state(bind.source, writable=bind.writable)
+        if problem := repository_problem(self._spec):
+            self._say(f"warning: git does not find its repository inside: {problem}")
         with self._held:
             outcome = run_once(
                 self._backend,

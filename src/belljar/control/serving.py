@@ -35,7 +35,7 @@ from belljar.runtime.context import Context
 from belljar.runtime.housekeeping import Housekeeping
 from belljar.runtime.lifecycle import Sandboxes
 from belljar.runtime.policies import Networks
-from belljar.sandbox.files.view import SYSTEM
+from belljar.sandbox.files.workdirs import SYSTEM
 
 SOCKET: Final = "belljar.sock"
 _THREADS: Final = 64

@@ -13,16 +13,23 @@ from belljar.linux.files.trusted import Trust, UntrustedError
 
 DIRECTORIES: Final = "/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin"
 
+_LIBRARIES: Final = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
+
 ENVIRONMENT: Final = {"PATH": DIRECTORIES, "LC_ALL": "C"}
 """All that they get to know of ours: variables name files, libraries to load first among them."""
 
 
 class ProgramMissingError(Exception):
-    """A program is not installed, or not as one that can be trusted; the text says which."""
+    """A program is not installed, out of reach, or not one that can be trusted; the text says which."""
 
-    def __init__(self, program: str, problem: str = "is not installed") -> None:
+    def __init__(self, program: str, problem: str = "is not installed", closed: Path | None = None) -> None:
+        """`closed` is the directory on the way that this process must not pass, if that is the cause."""
         super().__init__(f"{program} {problem}")
-        self.program, self.problem = program, problem
+        self.program, self.problem, self._closed = program, problem, closed
+
+    def remedy(self, package: str) -> str:
+        """Return the command that puts it right; the program is in a package of Debian's."""
+        return f"sudo chmod o+x {self._closed}" if self._closed is not None else f"sudo apt-get install {package}"
 
 
 class ProgramFailedError(Exception):
@@ -35,6 +42,7 @@ def find(program: str) -> str:
         path = f"{directory}/{program}"
         if os.access(path, os.X_OK):
             return _trusted(path, program)
+    _check_passage(program)
     raise ProgramMissingError(program)
 
 
@@ -43,17 +51,38 @@ def run(program: str, *arguments: str, text: str = "") -> str:
 
     Raises ProgramMissingError or ProgramFailedError.
     """
-    done = subprocess.run(  # noqa: S603 - no shell, and the program is the system's own
-        [find(program), *arguments],
-        input=text,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=ENVIRONMENT,
-    )
+    path = find(program)
+    try:
+        done = subprocess.run(  # noqa: S603 - no shell, and the program is the system's own
+            [path, *arguments],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=ENVIRONMENT,
+        )
+    except PermissionError:
+        _check_passage(program)  # to the loader, which a program is started by
+        raise
     if done.returncode != 0:
         raise ProgramFailedError(f"{program}: {done.stderr.strip() or f'exit status {done.returncode}'}")
     return done.stdout
+
+
+def _check_passage(program: str) -> None:
+    """Raise ProgramMissingError if a directory is closed that programs, or what they are loaded by, are in or below.
+
+    To root's sandboxes a directory is closed that others than its owner must not pass: the file system's top, say.
+    """
+    for place in (*DIRECTORIES.split(":"), *_LIBRARIES):
+        for directory in (*reversed(Path(place).parents), Path(place)):
+            try:
+                directory.stat()
+            except OSError:
+                break  # it is not there
+            if not os.access(directory, os.X_OK):
+                problem = f"cannot be reached: {directory} is closed to users other than its owner"
+                raise ProgramMissingError(program, problem, directory)
 
 
 def _trusted(path: str, program: str) -> str:

@@ -38,6 +38,12 @@ class Reason(StrEnum):
     POLICY_MISSING = "policy_missing"
 
 
+BEYOND_POLICY: Final = frozenset({Reason.RESERVED_NAME, Reason.NAME_MISMATCH, Reason.PROTOCOL_REFUSED})
+"""Denials that no change of a policy lifts."""
+
+BEYOND_POLICY_WITHOUT_RULE: Final = frozenset({Reason.RESERVED_ADDRESS})
+"""The same, unless the verdict names a rule: a private range can be granted, the host's own addresses cannot."""
+
 SENTENCES: Final[Mapping[Reason, str]] = MappingProxyType(
     {
         Reason.ALLOWED_DOMAIN: "{flow} is allowed by {rule}.",

@@ -73,8 +73,8 @@ def _step(what: str, remedy: str) -> Iterator[None]:
     try:
         yield
     except ProgramMissingError as error:
-        install = "Install it: sudo apt-get install nftables"
-        raise ArmingError(f"the sandbox cannot be sealed: cannot {what}: {error}\n{install}") from error
+        mend = f"Mend it: {error.remedy('nftables')}"
+        raise ArmingError(f"the sandbox cannot be sealed: cannot {what}: {error}\n{mend}") from error
     except (ProgramFailedError, OSError) as error:
         raise ArmingError(f"the sandbox cannot be sealed: cannot {what}: {error}\n{remedy}") from error
 

@@ -18,6 +18,9 @@ from belljar.linux.interfaces import others_up
 NOWHERE: Final = {socket.AF_INET: "192.0.0.100", socket.AF_INET6: "3fff::1"}
 """Addresses that nobody has: one of the range for protocols themselves, and one of a range for documentation."""
 
+NO_NAME: Final = "inspect.localhost"
+"""A name that no policy opens."""
+
 _FIELDS: Final = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
 _SECONDS: Final = 3.0
 _HTTP: Final = b"GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n"
@@ -25,7 +28,8 @@ _MOST_BYTES: Final = 65536
 _NUMBER: Final = 0x626A
 _QUESTION: Final = (
     struct.pack("!6H", _NUMBER, 0x0100, 1, 0, 0, 1)
-    + b"\x07inspect\x09localhost\0"
+    + b"".join(b"%c%s" % (len(label), label.encode()) for label in NO_NAME.split("."))
+    + b"\0"
     + struct.pack("!2H", 1, 1)  # A, IN
     + struct.pack("!B2HIH", 0, 41, 1232, 0, 0)  # EDNS: who speaks it is told why
 )

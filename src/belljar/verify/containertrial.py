@@ -24,7 +24,7 @@ from belljar.gateway.io.loop import Loop
 from belljar.gateway.listeners import Listeners
 from belljar.linux.descriptors import receive_sockets, send_sockets
 from belljar.linux.processes import get_signal_when_parent_dies
-from belljar.sandbox.files.view import SYSTEM
+from belljar.sandbox.files.workdirs import SYSTEM
 from belljar.sandbox.serving import serve
 from belljar.sandbox.spec import Bind, Command, SandboxSpec
 from belljar.verify.bundle import interpreter
@@ -98,7 +98,7 @@ class ContainerTrial:
             image=image,
             workdir=self._task.workdir,
             environment={"PATH": "/usr/bin:/bin"},
-            binds=(*(Bind(path.resolve(), path, writable=False) for path in system), *binds),
+            binds=(*(Bind(path.resolve(), path, writable=False) for path in system), *binds, *self._task.binds),
             files=files(),
         )
 

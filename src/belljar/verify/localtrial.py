@@ -62,7 +62,7 @@ class LocalTrial:
         spec = SandboxSpec(
             workdir=self._task.workdir,
             environment={"PATH": f"{self._task.home / TOOLS}:/usr/bin:/bin", "HOME": str(self._task.home)},
-            binds=python.binds,
+            binds=(*python.binds, *self._task.binds),
             files=files(),
         )
         run(spec, Command((*python.words, "-I", str(BUNDLE))), self._task.network, timeout=SECONDS)

@@ -29,6 +29,7 @@ from belljar.sandbox.files.view import POLICY_FILE
 from belljar.sandbox.ledger import Ledger
 from belljar.sandbox.network import NetworkAccess
 from belljar.sandbox.notice import notice
+from belljar.sandbox.spec import Bind
 from belljar.verify.brokers import missing_modules
 from belljar.verify.bundle import bundle
 from belljar.verify.internet.world import BY_SOURCE_TABLE, World
@@ -106,6 +107,7 @@ class TrialTask:
     name: str
     run: str
     workdir: Path
+    binds: tuple[Bind, ...]
     home: Path
     """That of whoever makes it."""
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from belljar.sandbox.files.homes import homes_of_user
+from belljar.sandbox.spec import Bind
 from belljar.statedir import known_states
 from belljar.verify.auditing import read_denials
 from belljar.verify.internet.witness import Sighting, SightingKind, Witness
@@ -20,6 +21,7 @@ from belljar.verify.internet.world import World
 from belljar.verify.judging import Judge
 from belljar.verify.onlooker import look_at
 from belljar.verify.probes.host.mounttable import mounted
+from belljar.verify.probes.host.planted import REPOSITORY
 from belljar.verify.probes.kit import Probe, Scene
 from belljar.verify.probes.running import orders
 from belljar.verify.report import Result
@@ -35,14 +37,14 @@ def try_out(chosen: Sequence[Probe], place: Workshop, maker: TrialMaker, prepare
     run, before, there = secrets.token_hex(4), _namespaces(), [(mount.device, mount.root) for mount in mounted()]
     with ExitStack() as stack:
 
-        def get_ready(name: str, workdir: Path) -> Trial:
-            trial = maker.trial(TrialTask(name, run, workdir, place.home, place.audit, prepare))
+        def get_ready(name: str, workdir: Path, *binds: Bind) -> Trial:
+            trial = maker.trial(TrialTask(name, run, workdir, binds, place.home, place.audit, prepare))
             stack.callback(trial.finish)
             return trial
 
         controls = [probe for probe in chosen if probe.next_door]
         neighbour = Neighbour(get_ready("neighbour", place.next_door), controls) if controls else None
-        trial = get_ready(PROBES_NAME, place.workdir)
+        trial = get_ready(PROBES_NAME, place.workdir, Bind(place.repository, place.workdir / REPOSITORY, writable=True))
         world = stack.enter_context(World())
         witness = stack.enter_context(closing(Witness(world, run)))
         scene = Scene(

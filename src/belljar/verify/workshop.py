@@ -12,12 +12,18 @@ from typing import Final
 
 from belljar.verify.probes.host.planted import (
     ADDED,
+    GIT_ADDED,
+    GIT_MADE,
+    GIT_PLANTED,
+    GIT_SAYS_NOTHING,
     HOME,
     KEYS,
     LINK_OUT,
     OWN_PLACE,
     PLANTED,
     POLICY_OF_THE_AGENT,
+    REPOSITORY,
+    REPOSITORY_HAS,
     TOOL,
     TOOLS,
     TOOLS_FIFO,
@@ -39,6 +45,11 @@ class Workshop:
         return self.directory / "work"
 
     @property
+    def repository(self) -> Path:
+        """A repository that the sandbox is shown besides, writable."""
+        return self.directory / "repository"
+
+    @property
     def next_door(self) -> Path:
         """What another sandbox works in."""
         return self.directory / "next-door"
@@ -55,10 +66,11 @@ class Workshop:
 
     def furnish(self) -> None:
         """Put everything in its place."""
-        for place in PLANTED:
-            path = self.workdir / place
+        planted = (*(self.workdir / place for place in PLANTED), *(self.repository / place for place in GIT_PLANTED))
+        for path in (*planted, *(self.repository / place for place in REPOSITORY_HAS)):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(_BEFORE)
+        (self.workdir / REPOSITORY).mkdir()
         (self.next_door / OWN_PLACE).mkdir(parents=True)
         outside = self.directory / "outside"
         outside.write_text("nobody inside reads this")
@@ -88,11 +100,15 @@ class Workshop:
     def changed(self) -> list[str]:
         """Return the files that the host would run, and that are not as they were."""
         added = [place for place in ADDED if os.path.lexists(self.workdir / place)]
-        return [*added, *(place for place in PLANTED if not self._is_as_before(self.workdir / place))]
+        added += [place for place in GIT_ADDED if os.path.lexists(self.repository / place)]
+        planted = [place for place in PLANTED if not self._holds(self.workdir / place, _BEFORE)]
+        planted += [place for place in GIT_PLANTED if not self._holds(self.repository / place, _BEFORE)]
+        made = [place for place in GIT_MADE if not self._holds(self.repository / place, GIT_SAYS_NOTHING)]
+        return [*added, *planted, *made]
 
-    def _is_as_before(self, path: Path) -> bool:
+    def _holds(self, path: Path, text: str) -> bool:
         try:
-            return path.read_text() == _BEFORE
+            return path.read_text() == text
         except OSError:
             return False
 

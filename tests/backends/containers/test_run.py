@@ -160,6 +160,28 @@ class TestCommands:
         assert (done.returncode, done.stdout) == (127, "")
         assert "no-such-command" in done.stderr
 
+    def test_below_the_top_of_a_repository(self, docker_as_user, rootless_podman):
+        """The rest of the working tree is seen, and what the host's git runs is read-only, there and in a bind."""
+        for cli in (docker_as_user, rootless_podman):
+            for top in ("repository", "bound"):
+                for place in ("HEAD", "config", "objects/x"):
+                    path = cli.workdir / top / ".git" / place
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text("before")
+            (cli.workdir / "repository/below").mkdir()
+            (cli.workdir / "repository/file").write_text("there")
+            cli.give(cli.workdir)
+            attack = "for f in config commondir hooks/x; do echo evil >$git/$f; rm -f $git/$f; done; mv $git away"
+            script = f"cat ../file; for git in ../.git {cli.workdir}/bound/.git; do {attack}; echo x >$git/HEAD; done"
+            words = ("--workdir", f"{cli.workdir}/repository/below", "--bind", f"{cli.workdir}/bound")
+            done = cli.run(*words, "--", "sh", "-c", f"{script}; echo evil >../file; :")
+            assert (done.returncode, done.stdout) == (0, "there"), done.stderr
+            assert (cli.workdir / "repository/file").read_text() == "there"
+            for git in (cli.workdir / "repository/.git", cli.workdir / "bound/.git"):
+                found = {name: (git / name).read_text() for name in ("HEAD", "config", "commondir")}
+                assert found == {"HEAD": "x\n", "config": "before", "commondir": ".\n"}
+                assert not list((git / "hooks").iterdir())
+
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
     def test_a_signal_reaches_the_command(self, docker_as_root, number):
         assert caught(docker_as_root, number) == (9, "caught\n")

@@ -365,6 +365,14 @@ LACKS = {
         "echo '|/bin/dump' >to && mount --bind to /proc/sys/kernel/core_pattern && ulimit -Hc 0",
         "let it be 1 or more (ulimit -Hc",
     ),
+    "a way to the system's programs": (
+        "unshare -m",
+        (
+            "mount -t tmpfs t /mnt && mkdir /mnt/u /mnt/w &&"
+            " mount -t overlay -o lowerdir=/usr,upperdir=/mnt/u,workdir=/mnt/w o /usr && chmod 700 /usr"
+        ),
+        "/usr is closed to users other than its owner\nMend it: sudo chmod o+x /usr",
+    ),
     "a file system that shows other owners": ("unshare -m", "mkdir p && mount -t proc p p", "ext4"),
 }
 

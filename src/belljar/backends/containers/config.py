@@ -18,7 +18,7 @@ from belljar.backends.containers.users import User
 from belljar.backends.interface import SpecError
 from belljar.sandbox import bounds
 from belljar.sandbox.files.sockets import ENGINE
-from belljar.sandbox.files.view import checked, project
+from belljar.sandbox.files.userfiles import user_files
 from belljar.sandbox.spec import Bind, Isolation, SandboxSpec
 
 SCRATCH: Final = Path("/workspace")
@@ -125,9 +125,8 @@ class ContainerConfig:
 
 def binds_of(spec: SandboxSpec, socket: Path) -> list[Bind]:
     """Return what of the host a sandbox is to see, which is not the engine's socket. Raises SpecError, ViewError."""
-    binds = list(checked(spec.binds, spec.workdir, spec.keep))
-    if spec.workdir is not None:
-        binds[:0] = project(spec.workdir, spec)
+    shown = user_files(spec, spec.workdir)
+    binds = [*shown.around, *shown.binds]
     _refuse_sockets((bind.source for bind in binds), socket)
     return binds
 

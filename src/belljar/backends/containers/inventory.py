@@ -15,7 +15,7 @@ from belljar.backends.containers.exec.state import kill_container
 from belljar.backends.interface import GoneError, LostError, MachineError, PausedError, SpecError, State, is_name
 from belljar.errors import BelljarError
 from belljar.linux.lives import Life
-from belljar.sandbox.files.view import ViewError
+from belljar.sandbox.files.workdirs import ViewError
 
 OWNER: Final = "dev.belljar.owner"
 SANDBOX: Final = "dev.belljar.sandbox"

@@ -134,8 +134,8 @@ def open_toolbox(cache: Path) -> Toolbox:
     try:
         return _make(cache, current)
     except ProgramMissingError as error:
-        install = f"Install it: sudo apt-get install {_PROGRAMS[error.program]}"
-        raise MachineError(f"containers cannot be sealed: {error}\n{install}") from error
+        mend = f"Mend it: {error.remedy(_PROGRAMS[error.program])}"
+        raise MachineError(f"containers cannot be sealed: {error}\n{mend}") from error
     except (OSError, subprocess.CalledProcessError) as error:
         raise MachineError(f"the programs that seal containers could not be gathered in {cache}: {error}") from error
 

@@ -33,7 +33,7 @@ def _program(name: str) -> MachineFinding:
     try:
         path = find(name)
     except ProgramMissingError as error:
-        return MachineFinding(name, holds=False, detail=error.problem, remedy=install)
+        return MachineFinding(name, holds=False, detail=error.problem, remedy=error.remedy(_PROGRAMS[name]))
     if name == "bwrap" and (version := _bubblewrap_version(path)) < _LEAST_BUBBLEWRAP:
         written = ".".join(map(str, version))
         return MachineFinding(

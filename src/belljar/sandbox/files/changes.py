@@ -10,6 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from belljar.sandbox.files.gitlayout import RepositoryError, find_repository, git_directories
+from belljar.sandbox.files.gitplaces import OWN_COMMON_DIRECTORY
+from belljar.sandbox.files.gitplaces import PLACES as GIT_PLACES
 from belljar.sandbox.files.protected import PLACES
 
 MOST_FILES: Final = 200_000
@@ -35,13 +38,38 @@ def runnable_changes(workdir: Path, since_ns: int) -> Changes:
 
 
 def changed_places(workdir: Path, since_ns: int, allowed: Iterable[Path] = ()) -> list[str]:
-    """Return the protected places that are new, or have changed, since then. Quick: no directory is searched."""
+    """Return the protected places that are new, or have changed, since then; and repositories, which have such places.
+
+    Quick: only repositories are searched for, and not for long.
+    """
     exempt = [workdir / path for path in allowed]
-    return [
-        place
-        for place in PLACES
-        if _changed_since(workdir / place, since_ns) and not any(map((workdir / place).is_relative_to, exempt))
-    ]
+    places = (*(workdir / place for place in PLACES), *_places_of_git(workdir))
+    changed = dict.fromkeys(place for place in places if _changed_since(place, since_ns) and not _is_neutral(place))
+    shown = (place for place in changed if not any(map(place.is_relative_to, exempt)))
+    return [str(place.relative_to(workdir) if place.is_relative_to(workdir) else place) for place in shown]
+
+
+def _places_of_git(workdir: Path) -> Iterator[Path]:
+    """Yield what git runs or follows, in the repository around the working directory and in those below it."""
+    with suppress(RepositoryError):
+        repository = find_repository(workdir)
+        if repository is not None and not repository.common.is_relative_to(workdir):
+            for git in (repository.common, *repository.common.glob("worktrees/*")):
+                yield from (git / name for name in GIT_PLACES)
+    for path, is_directory in git_directories(workdir):
+        yield from (path / name for name in GIT_PLACES) if is_directory else (path,)
+
+
+def _is_neutral(path: Path) -> bool:
+    """Return whether a place means to git what its absence means, such as one that was made to be protected."""
+    if path.name not in GIT_PLACES or path.is_symlink():
+        return False
+    try:
+        if path.is_dir():
+            return all(entry.suffix == ".sample" for entry in path.iterdir())
+        return path.stat().st_size <= len(OWN_COMMON_DIRECTORY) and path.read_bytes() in {b"", OWN_COMMON_DIRECTORY}
+    except OSError:
+        return False
 
 
 def _changed_since(path: Path, since_ns: int) -> bool:

@@ -2,8 +2,8 @@
 
 An agent that can write there is out of its sandbox as soon as its user types `git status` or opens an editor. Those
 that exist are read-only inside. Those that do not exist can be made: only a file on the host's disk could keep a name
-from being taken, and it would be seen by the host's tools, would be left by a crash, and could be removed under one
-sandbox by the end of another. So they are told to the user at the end (`belljar.sandbox.files.changes`).
+from being taken, and most tools would obey that. (Those of git have a content that means nothing, and are made:
+`belljar.sandbox.files.gitplaces`.) The others are reported at the end (`belljar.sandbox.files.changes`).
 """
 
 import os
@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Final
 
 PLACES: Final = (
-    # git runs hooks, and its settings name programs.
-    ".git/hooks", ".git/config", ".git/config.worktree", ".git/commondir", ".husky", ".pre-commit-config.yaml",
+    # git runs hooks, and its settings name programs. `gitplaces` knows more of it, wherever a repository is.
+    ".git/hooks", ".git/config", ".git/config.worktree", ".git/commondir", ".git/rebase-merge", ".git/sequencer",
+    ".husky", ".pre-commit-config.yaml",
     # Shells and tools that read a file when somebody enters the directory.
     ".envrc", ".mise.toml", "mise.toml", ".tool-versions",
     # Editors run tasks and start servers.
@@ -30,7 +31,7 @@ PLACES: Final = (
 
 
 def existing(workdir: Path, allowed: Iterable[Path] = (), others: Iterable[Path] = ()) -> list[Path]:
-    """Return the places that are there and are not to be written to; `others` are some more.
+    """Return the places that are there and are not to be written to; `others` are some more. None is in another.
 
     Of a symbolic link, it is the place that it leads to. The link itself can be replaced by an agent, and where it
     leads out of the working directory there is nothing else to protect.
@@ -38,8 +39,9 @@ def existing(workdir: Path, allowed: Iterable[Path] = (), others: Iterable[Path]
     exempt = [workdir / path for path in allowed]
     places = [workdir / place for place in (*PLACES, *_submodules(workdir), *_git_link(workdir))]
     places = [path for path in places if not any(map(path.is_relative_to, exempt))]
-    found = (path.resolve() for path in (*places, *others) if os.path.lexists(path))
-    return list(dict.fromkeys(path for path in found if workdir in path.parents and path.exists()))
+    real = (path.resolve() for path in (*places, *others) if os.path.lexists(path))
+    found = dict.fromkeys(path for path in real if workdir in path.parents and path.exists())
+    return [path for path in found if found.keys().isdisjoint(path.parents)]
 
 
 def with_other_names(places: Iterable[Path]) -> Iterator[Path]:

@@ -5,19 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from belljar.errors import BelljarError
-from belljar.sandbox.files import ownplaces, protected, sockets
-from belljar.sandbox.files.homes import homes_of_user
+from belljar.sandbox.files.userfiles import user_files
+from belljar.sandbox.files.workdirs import SYSTEM, ViewError
 from belljar.sandbox.spec import Bind, SandboxSpec
-
-SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu")
-"""The directories that programs are in."""
-
-_SHARED: Final = ("/tmp", "/var/tmp", "/run", "/dev", "/dev/shm", "/proc", "/sys", "/home")  # noqa: S108 - no use of it
-"""Directories that have something of everybody's in them, other programs' sockets for one."""
-
-_KERNEL: Final = ("/dev", "/proc", "/sys")
-_MEMORY: Final = "/dev/shm"  # noqa: S108 - no use of it
 
 OURS: Final = Path("/run/belljar")
 """Where files of ours are."""
@@ -62,10 +52,6 @@ _FILES: Final = {
 }
 
 
-class ViewError(BelljarError):
-    """What was asked for cannot be shown inside."""
-
-
 class View(NamedTuple):
     """A file system, in the order in which it is put together."""
 
@@ -81,6 +67,9 @@ class View(NamedTuple):
     tools: tuple[Bind, ...]
     """Programs that the user keeps at home, read-only."""
 
+    around: tuple[Bind, ...]
+    """The rest of the working tree that the working directory is in, read-only."""
+
     binds: tuple[Bind, ...]
     """What was named. A socket that somebody listens at works in it, and in nothing else of the host's."""
 
@@ -90,119 +79,28 @@ class View(NamedTuple):
     scratch: Bind | None = None
     """A directory of our own to work in, writable; where it is on the host is nobody's business inside."""
 
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """Variables of every command. What is around the working directory is a file system of its own to git."""
+        return {"GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"} if self.around else {}
+
 
 def view_of(spec: SandboxSpec, workdir: Path, home: Path, files: Mapping[Path, bytes]) -> View:
     """Return what a sandbox sees that works in a directory of the host. `files` are some of its own beside those that
     were asked for. Raises ViewError."""
     system = [Path(place) for place in SYSTEM]
-    binds = (*project(workdir, spec), *checked(spec.binds, workdir, spec.keep))
+    shown = user_files(spec, workdir)
     files = {path: text.encode() for path, text in _replaced()} | {**spec.files, **files}
-    _check_free(files, binds)
+    _check_free(files, (*shown.around, *shown.binds))
     return View(
         links={path: str(path.readlink()) for path in system if path.is_symlink()},
         system=tuple(Bind(path, path, writable=False) for path in system if path.is_dir() and not path.is_symlink()),
         home=home,
         tools=tuple(_tools(home, spec.environment.get("PATH", ""))),
-        binds=binds,
+        around=shown.around,
+        binds=shown.binds,
         files=files,
     )
-
-
-def project(workdir: Path, spec: SandboxSpec) -> tuple[Bind, ...]:
-    """Return the working directory as it is shown, with what must not be changed in it. Raises ViewError."""
-    check_workdir(workdir)
-    ours = _own_places(workdir, spec.allow_write)
-    kept = protected.existing(workdir, spec.allow_write, (*spec.keep, *ours))
-    for path in protected.with_other_names(kept):
-        raise ViewError(
-            f"{path} is to stay as it is, but has another name (a hard link) under which it could be changed;\n"
-            f"replace it by a copy (cp {path} copy && mv copy {path}), or let it be changed with --allow-write"
-        )
-    return (
-        Bind(workdir, workdir, writable=True),
-        *(Bind(path, path, writable=True) for path in protected.pinned(workdir, kept)),
-        *(Bind(path, path, writable=False) for path in kept),
-    )
-
-
-def check_workdir(workdir: Path) -> None:
-    """Refuse a working directory that holds what is no project's. Raises ViewError."""
-    if not os.access(workdir, os.R_OK | os.X_OK) or not workdir.is_dir():
-        raise ViewError(
-            f"the working directory {workdir} is not there, no directory, or closed to you; name another with --workdir"
-        )
-    if any(home.is_relative_to(workdir) for home in homes_of_user(os.environ)):
-        raise ViewError(
-            f"the working directory {workdir} holds your home directory, and with it your keys and passwords;\n"
-            "go to a project's directory, or name one with --workdir"
-        )
-    if any(Path(place).is_relative_to(workdir) for place in (*_SHARED, f"/run/user/{os.getuid()}")):
-        raise ViewError(
-            f"the working directory {workdir} holds files and sockets of all your programs; go to a directory in it,\n"
-            "or name one with --workdir"
-        )
-    if any(map(workdir.is_relative_to, (*SYSTEM, *_KERNEL))) and not workdir.is_relative_to(_MEMORY):
-        raise ViewError(f"the working directory {workdir} is part of the system; name another with --workdir")
-    _refuse_engines(workdir)
-
-
-def checked(binds: Iterable[Bind], workdir: Path | None, keep: Iterable[Path] = ()) -> Iterator[Bind]:
-    """Yield what else is to be shown, with what must not be changed in it. Raises ViewError for what cannot be."""
-    writable = {workdir: workdir} if workdir is not None else {}  # by where it is seen, where it is
-    for bind in binds:
-        try:
-            bind.source.stat()
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise ViewError(f"{bind.source} cannot be shown inside: {reason}; check the path") from None
-        _refuse_engines(bind.source)
-        if not bind.target.is_absolute() or ".." in bind.target.parts or bind.target == Path("/"):
-            raise ViewError(f"nothing can be shown at {bind.target}; name a place by its path from the root")
-        for target, source in writable.items():
-            if target in bind.target.parents:
-                _check_mount_point(source / bind.target.relative_to(target))
-        yield bind
-        if bind.writable:
-            writable[bind.target] = bind.source
-            yield from _kept_in(bind, keep)
-
-
-def _refuse_engines(source: Path) -> None:
-    real = source.resolve()
-    if sockets.is_of_engine(real) or sockets.holds_engines(real):
-        raise ViewError(
-            f"{source} is or holds {sockets.ENGINE};\n"
-            "show the sandbox something else, and open a port with host_ports instead"
-        )
-
-
-def _kept_in(bind: Bind, keep: Iterable[Path]) -> Iterator[Bind]:
-    kept = {place.resolve() for place in (*_own_places(bind.source), *keep) if place.exists()}
-    kept = {place for place in kept if bind.source in place.parents}
-    for writable, places in ((True, protected.pinned(bind.source, kept)), (False, sorted(kept))):
-        for place in places:
-            yield Bind(place, bind.target / place.relative_to(bind.source), writable=writable)
-
-
-def _own_places(directory: Path, allowed: Iterable[Path] = ()) -> list[Path]:
-    try:
-        places = ownplaces.kept_in(directory, os.environ, allowed)
-    except ownplaces.OwnPlaceError as error:
-        raise ViewError(str(error)) from None
-    for path in protected.other_names_in(directory, places):
-        raise ViewError(
-            f"{path} is another name (a hard link) of a file that Belljar itself is made of;"
-            "\nremove it, or have the installer make copies (uv: --link-mode copy)"
-        )
-    return places
-
-
-def _check_mount_point(place: Path) -> None:
-    """Have a place in a writable directory be there, without a link on the way: an agent can make one to anywhere."""
-    if place.resolve() != place or not place.exists():
-        raise ViewError(
-            f"nothing can be shown at {place}: it is not there, or there is a link on the way; make it first"
-        )
 
 
 def _check_free(files: Iterable[Path], binds: Iterable[Bind]) -> None:

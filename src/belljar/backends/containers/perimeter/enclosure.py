@@ -178,7 +178,7 @@ def _as_root() -> Iterator[None]:
     except NotRootError as error:
         raise MachineError(f"--isolation perimeter needs this machine's packet filter: {error}.\n{_SUDO}") from error
     except ProgramMissingError as error:
-        install = f"Install it: sudo apt-get install {_PACKAGES[error.program]}"
-        raise MachineError(f"--isolation perimeter needs this machine's packet filter: {error}\n{install}") from error
+        mend = f"Mend it: {error.remedy(_PACKAGES[error.program])}"
+        raise MachineError(f"--isolation perimeter needs this machine's packet filter: {error}\n{mend}") from error
     except ProgramFailedError as error:
         raise MachineError(f"rules around a container could not be changed: {error}\n{_KERNEL}") from error

@@ -26,6 +26,7 @@ _COMMAND: Final = "/run/belljar/command"
 def arguments(plan: "Plan", stage: Stage, status: int) -> list[str]:
     """Return bubblewrap's arguments. How it goes is written to the descriptor `status`."""
     command, identity = plan.command, plan.identity
+    variables = {**plan.view.variables, **command.environment}
     hint = hint_for(command.arguments[0], command.environment)
     options = [
         *_WALLS,
@@ -33,7 +34,7 @@ def arguments(plan: "Plan", stage: Stage, status: int) -> list[str]:
         *("--seccomp", str(_readable(callfilter.program(debugger=plan.debugger))), "--json-status-fd", str(status)),
         *_view(plan.view, stage),
         *("--chdir", str(command.workdir)),
-        *(word for name, value in command.environment.items() for word in ("--setenv", name, value)),
+        *(word for name, value in variables.items() for word in ("--setenv", name, value)),
         *("--perms", "0444", "--ro-bind-data", str(_readable(script(command.arguments, hint))), _COMMAND),
     ]
     # Through a file of their own: the whole machine can read a process's arguments, and these have secrets among them.
@@ -50,7 +51,7 @@ def _view(view: View, stage: Stage) -> Iterator[str]:
     yield from ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev")
     for place in stage.in_memory:
         yield from ("--bind", str(source(place)), str(place))
-    for bind in (*view.tools, *view.binds):
+    for bind in (*view.tools, *view.around, *view.binds):
         yield from ("--bind" if bind.writable else "--ro-bind", str(source(bind)), str(bind.target))
     if view.scratch is not None:
         yield from ("--bind", str(source(view.scratch)), str(view.scratch.target))

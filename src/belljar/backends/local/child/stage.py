@@ -5,13 +5,14 @@ So what was named is mounted a second time, by descriptors. Root's agent is a st
 directories; so for it that is done while we are still root, and what is writable is mounted so that the stand-in
 appears as the owner.
 
-What nobody named, the system's directories and the user's tools, is shown through screens: no socket, FIFO or device of
-the host works in it. Those, and the places in memory, are mounted with no more rights than the agent's user has.
+What nobody named, the system's directories, the user's tools and the rest of a working tree, is shown through screens:
+no socket, FIFO or device of the host works in it. Those, and the places in memory, are mounted with no more rights than
+the agent's user has.
 """
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -50,7 +51,7 @@ class Stage:
         """Those for bubblewrap to show: the others are in the system's directories already."""
         empty = self._new_place()
         screens = Screens(empty)
-        for bind in (*view.system, *view.tools):
+        for bind in (*view.system, *view.tools, *view.around):
             self._screen(bind, screens)
         if view.scratch is not None:
             self._hide(view.scratch, empty)
@@ -119,9 +120,9 @@ class Stage:
 def copies_of(view: View, identity: Identity) -> dict[Bind, int]:
     """Return a second mount of all that was named and of tools, by descriptor. Raises StagingError."""
     ours = () if view.scratch is None else (view.scratch,)
-    copies = {bind: _copy(bind) for bind in (*view.tools, *view.binds, *ours)}
+    copies = {bind: _copy(bind) for bind in (*view.tools, *view.around, *view.binds, *ours)}
     if identity.is_stand_in:
-        _make_owner(identity, copies)
+        _make_owner(identity, copies, view.around)
     return copies
 
 
@@ -132,15 +133,15 @@ def _copy(bind: Bind) -> int:
         raise StagingError(f"{bind.source} cannot be shown inside: {error.strerror}") from error
 
 
-def _make_owner(identity: Identity, copies: Mapping[Bind, int]) -> None:
-    """Have a stand-in appear as the owner of what it may write to, and of all that is in there."""
-    owners = {bind: _owners(copy, identity) for bind, copy in copies.items() if bind.writable}
+def _make_owner(identity: Identity, copies: Mapping[Bind, int], around: Collection[Bind]) -> None:
+    """Show a stand-in as the owner of what it may write to and all that is in there, and of the working tree around."""
+    owners = {bind: _owners(copy, identity) for bind, copy in copies.items() if bind.writable or bind in around}
     with ExitStack() as namespaces:
         described = {one: namespaces.enter_context(mounts.user_namespace(one)) for one in set(owners.values())}
         for bind, copy in copies.items():
-            around = next((one for one in owners if bind.source.is_relative_to(one.source)), None)
-            if around is not None:
-                _show_as(bind, copy, described[owners[around]])
+            holder = next((one for one in owners if bind.source.is_relative_to(one.source)), None)
+            if holder is not None:
+                _show_as(bind, copy, described[owners[holder]])
 
 
 def _owners(copy: int, identity: Identity) -> mounts.Owners:

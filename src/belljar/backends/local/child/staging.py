@@ -173,7 +173,7 @@ def _bubblewrap() -> str:
     try:
         return find("bwrap")
     except ProgramMissingError as error:
-        raise StagingError(f"{error}\nInstall it: sudo apt-get install bubblewrap") from error
+        raise StagingError(f"{error}\nMend it: {error.remedy('bubblewrap')}") from error
 
 
 def _move_to_new_namespaces(kinds: int) -> None:

@@ -21,7 +21,8 @@ from belljar.gateway.listeners import Listeners
 from belljar.linux.cgroups.freezing import make_freezable
 from belljar.linux.cgroups.limits import remove_soon
 from belljar.linux.lives import Life
-from belljar.sandbox.files.view import View, ViewError, view_of
+from belljar.sandbox.files.view import View, view_of
+from belljar.sandbox.files.workdirs import ViewError
 from belljar.sandbox.spec import Bind, Command, Isolation, ResourceLimits, SandboxSpec
 
 SCRATCH: Final = Path("/workspace")
@@ -103,7 +104,7 @@ class _Making:
             launched.settle()
             launched.go()
             _wait_for_first_process(ready, last_words)
-            self._records.write(self._sandbox, self._record(launched, groups))
+            self._records.write(self._sandbox, self._record(launched, view, groups))
             os.write(asking, b"\n")
         except BaseException:
             launched.kill()
@@ -113,7 +114,7 @@ class _Making:
             raise LostError("the sandbox has no doors")
         return launched.listeners
 
-    def _record(self, launched: Launched, groups: "_Groups") -> Record:
+    def _record(self, launched: Launched, view: View, groups: "_Groups") -> Record:
         around, init = launched.processes()
         environment = {"PATH": _PATH, "HOME": str(self._home), "TMPDIR": "/tmp", "BELLJAR": "1"}  # noqa: S108 - inside
         return Record(
@@ -122,7 +123,7 @@ class _Making:
             network=Path(f"/proc/{init}/ns/net").stat().st_ino,
             is_stand_in=self._identity.is_stand_in,
             workdir=str(self._workdir),
-            environment={**environment, **self._spec.environment},
+            environment={**environment, **view.variables, **self._spec.environment},
             debugger=self._spec.debugger,
             address_space=groups.address_space,
             groups=sorted(map(str, groups.directories)),

@@ -1,5 +1,7 @@
 // Numbers, times and destinations, as people read them.
 
+import { PROBED_BY_US } from "./knowledge.js";
+
 const UNITS = ["B", "kB", "MB", "GB", "TB"];
 
 export function bytes(count) {
@@ -30,6 +32,11 @@ export function clock(milliseconds) {
 
 export function times(count, one, many = `${one}s`) {
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+}
+
+/** Whether it is what Belljar itself sends when it looks at a sandbox's layers; an agent can send the same. */
+export function isSelfInspection({ name, addresses }) {
+  return PROBED_BY_US.has(name ?? addresses?.[0]);
 }
 
 /** Where something wanted to go: the fields are those of an event or of a flow. */

@@ -3,7 +3,7 @@
 import { call } from "./api.js";
 import { openCreate } from "./create.js";
 import { arrange, h, regularly, setText, show, soon } from "./dom.js";
-import { ago, bytes, destination, span } from "./format.js";
+import { ago, bytes, destination, isSelfInspection, span } from "./format.js";
 import { traffic } from "./metrics.js";
 import { notifyProblem, showConnection } from "./notices.js";
 import { follow } from "./stream.js";
@@ -27,6 +27,7 @@ export function sandboxesPage(main, signal) {
 
   const rows = new Map();
   const denied = new Map();
+  const lookedUp = new Set();
   let sandboxes = null;
   let numbers = new Map();
 
@@ -54,9 +55,21 @@ export function sandboxesPage(main, signal) {
       sandboxes = listed.sandboxes.reverse();
       numbers = measured;
       draw();
+      lookUpDenials();
     } catch (problem) {
       if (!sandboxes && !signal.aborted) notifyProblem(problem);
     }
+  }
+
+  /** Find what was denied last before this page looked; one sandbox after the other, each once. */
+  async function lookUpDenials() {
+    for (const { id } of sandboxes.filter(({ id }) => !lookedUp.has(id))) {
+      lookedUp.add(id);
+      const { denials } = await call("GET", `/sandboxes/${id}/denials?limit=10`, { signal }).catch(() => ({ denials: [] }));
+      const last = denials.find((event) => !isSelfInspection(event));
+      if (last && !denied.has(id)) denied.set(id, last);
+    }
+    drawSoon();
   }
 
   const refreshSoon = soon(refresh, 100, signal);
@@ -73,7 +86,7 @@ export function sandboxesPage(main, signal) {
     onState: (state) => (showConnection(state), state === "live" && refreshSoon()),
     onEvents: (events) => {
       for (const event of events) {
-        if (event.event.endsWith(".denied")) denied.set(event.sandbox, event);
+        if (event.event.endsWith(".denied")) isSelfInspection(event) || denied.set(event.sandbox, event);
         else if (!event.event.startsWith("dns.")) refreshSoon();
       }
       drawSoon();
@@ -99,7 +112,7 @@ function makeRow(id) {
   const link = h("a", { href: `#/sandboxes/${id}` });
   const labels = h("span", { class: "labels" });
   const state = h("span", { class: "state" });
-  const [age, mode, carried, open, refused, last] = Array.from({ length: 6 }, () => h("td"));
+  const [age, mode, carried, open, refused, last] = COLUMNS.slice(2).map((name) => h("td", { "data-name": name }));
   carried.className = open.className = refused.className = age.className = "number";
   last.className = "last";
   const element = h("tr", {}, h("th", { scope: "row" }, link, labels), h("td", {}, state), age, mode, carried, open, refused, last);

@@ -1,6 +1,6 @@
 // One sandbox as it happens: timeline, attempts, brokers, open flows, grants.
 
-import { call } from "./api.js";
+import { call, getPolicy } from "./api.js";
 import { h, regularly, show, soon } from "./dom.js";
 import { makeFlows, makeGrants } from "./flows.js";
 import { makeTimeline } from "./timeline.js";
@@ -30,11 +30,12 @@ export function trafficView(place, sandbox, signal) {
       call("GET", `${path}/network/grants`, { signal }).catch(() => ({ grants: [] })),
       call("GET", `${path}/usage`, { signal }).catch(() => ({ services: [] })),
     ]);
+    const { policy } = used.services.length ? await getPolicy(sandbox).catch(() => ({ policy: {} })) : { policy: {} };
     if (signal.aborted) return;
     watch.open(open.flows);
     flows.update(open.flows);
     grants.update(granted.grants);
-    usage.update(used.services);
+    usage.update(used.services, policy);
     draw();
   }
 

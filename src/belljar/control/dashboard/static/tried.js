@@ -2,7 +2,8 @@
 
 import { allowForTenMinutes, openAllow } from "./allow.js";
 import { arrange, h, setText, show } from "./dom.js";
-import { ago, times } from "./format.js";
+import { ago, isSelfInspection, times } from "./format.js";
+import { isOpenable, isOpenableForATime } from "./opening.js";
 
 const MOST_SHOWN = 100;
 
@@ -104,12 +105,13 @@ function makeRow(sandbox) {
     setText(rule, event.rule ?? "");
     rule.hidden = !event.rule;
     setText(opened, group.opened ?? "");
-    setText(why, event.sentence ?? "");
-    actions.hidden = !isDenied || Boolean(group.opened);
+    const isOurs = isSelfInspection(event);
+    setText(why, isOurs ? "A look at the layers (belljar inspect) sends this, to where nobody is." : event.sentence ?? "");
+    actions.hidden = !isDenied || Boolean(group.opened) || isOurs || !isOpenable(event);
     allow.setAttribute("aria-label", `Allow ${group.where}…`);
     briefly.setAttribute("aria-label", `Allow ${group.where} for ten minutes`);
     briefly.title = "Allow it for ten minutes";
-    briefly.hidden = event.rule === null;
+    briefly.hidden = !isOpenableForATime(event);
     tick();
   }
 

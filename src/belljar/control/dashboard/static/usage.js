@@ -10,7 +10,9 @@ export function makeUsage() {
   const element = h("section", { class: "card", "aria-labelledby": "usage-title", hidden: true },
     h("div", { class: "card-head" }, h("h2", { id: "usage-title" }, "Brokers")), list);
 
-  function update(services) {
+  /** Show the services of the policy: what was made of one stays known to the server when that is removed. */
+  function update(services, policy) {
+    services = services.filter(({ service }) => service in (policy.services ?? {}));
     element.hidden = !services.length;
     show(list, services.map(({ service, used, budget }) => h("li", {}, h("strong", {}, service), h("ul", {},
       Object.keys(NAMES).filter((key) => used[key] || budget[key]).map((key) => amount(key, used[key] ?? 0, budget[key]))))));
@@ -19,8 +21,9 @@ export function makeUsage() {
 }
 
 function amount(key, used, most) {
+  const name = key === "dollars" ? "" : ` ${NAMES[key]}`; // the sign tells it
   const written = (number) => key === "dollars" ? `$${number.toFixed(4)}` : key === "bytes" ? bytes(number) : number.toLocaleString("en");
-  if (most === undefined) return h("li", {}, `${written(used)} ${NAMES[key]}`);
+  if (most === undefined) return h("li", {}, `${written(used)}${name}`);
   return h("li", {}, h("meter", { min: 0, max: most, high: 0.9 * most, value: Math.min(used, most), "aria-label": NAMES[key] }),
-    ` ${written(used)} of ${written(most)} ${NAMES[key]}`);
+    ` ${written(used)} of ${written(most)}${name}`);
 }

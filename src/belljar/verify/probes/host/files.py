@@ -5,12 +5,17 @@ import stat
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
 from belljar.verify.probes import places
 from belljar.verify.probes.host.planted import (
     ADDED,
+    GIT_ADDED,
+    GIT_MADE,
+    GIT_PLANTED,
     LEFT_NAMES,
     LEFT_PROGRAMS,
     LEFT_SETTINGS,
@@ -19,6 +24,7 @@ from belljar.verify.probes.host.planted import (
     PLANTED,
     POLICY_OF_THE_AGENT,
     POLICY_OF_THE_MACHINE,
+    REPOSITORY,
 )
 from belljar.verify.probes.kit import Finding, Mark, inside, network
 from belljar.verify.probes.network.clients import ask, refused, request
@@ -68,17 +74,28 @@ def own_policy(mark: Mark) -> Finding:
 @inside(58, "planted", "files in the working directory from which the host runs code later")
 def planted(_: Mark) -> Finding:
     Path("ordinary").write_text("the control: the working directory is writable")
-    changed = [place for place in (*ADDED, *PLANTED) if _changes(Path(place))]
-    evidence = f"changed: {', '.join(changed)}" if changed else f"{len(PLANTED)} places cannot be changed"
+    return _none_changes(Path(), *ADDED, *PLANTED)
+
+
+@inside(58, "git", "what the host's git runs or follows, in a repository that is shown writable and in one below it")
+def git(_: Mark) -> Finding:
+    (REPOSITORY / ".git/HEAD").write_text("the control: the git directory is writable")
+    return _none_changes(REPOSITORY, *GIT_ADDED, *GIT_MADE, *GIT_PLANTED)
+
+
+def _none_changes(directory: Path, *places: str) -> Finding:
+    changed = [place for place in places if _changes(directory, directory / place)]
+    evidence = f"changed: {', '.join(changed)}" if changed else f"{len(places)} places cannot be changed"
     return Finding(not changed, evidence)
 
 
-def _changes(path: Path) -> bool:
+def _changes(directory: Path, path: Path) -> bool:
+    above = takewhile(lambda parent: parent != directory, path.parents)
     attempts: tuple[Callable[[], object], ...] = (
         lambda: path.write_text("planted"),
         path.unlink,
-        lambda: path.rename("moved"),
-        lambda: path.parent.rename("moved-away"),
+        lambda: path.rename(directory / "moved"),
+        *(partial(parent.rename, directory / "moved-away") for parent in above),
     )
     for attempt in attempts:
         try:

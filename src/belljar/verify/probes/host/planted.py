@@ -7,7 +7,8 @@ OWN_PLACE: Final = "modules"
 """A directory that the PYTHONPATH of whoever makes the sandbox leads to: what is there runs as part of Belljar."""
 
 _DIRECTORIES: Final = (
-    ".git/hooks", ".git/modules/below/hooks", ".husky", ".vscode", ".idea", ".zed", ".devcontainer", ".claude",
+    ".git/hooks", ".git/rebase-merge", ".git/sequencer", ".git/modules/below/hooks",
+    ".husky", ".vscode", ".idea", ".zed", ".devcontainer", ".claude",
     ".codex", ".cursor", ".gemini", ".opencode", ".config", ".ssh", OWN_PLACE,
 )  # fmt: skip
 _FILES: Final = (
@@ -21,6 +22,30 @@ PLANTED: Final = (*(f"{directory}/planted" for directory in _DIRECTORIES), *_FIL
 
 ADDED: Final = tuple(f"{directory}/added" for directory in _DIRECTORIES)
 """Files that are not there, and that nobody inside is to add."""
+
+REPOSITORY: Final = Path("repository")
+"""Where a repository is seen in the working directory that is elsewhere, and shown writable."""
+
+REPOSITORY_HAS: Final = (
+    ".git/HEAD", ".git/objects/pack", "nested/.git/HEAD", "nested/.git/objects/pack", ".git/modules/a/b/HEAD",
+)  # fmt: skip
+"""Files that make git take it for one."""
+
+GIT_PLANTED: Final = (
+    ".git/config", ".git/worktrees/elsewhere/HEAD", ".git/worktrees/elsewhere/gitdir",
+    ".git/modules/a/b/commondir", ".git/modules/a/b/config", ".git/modules/a/b/hooks/planted",
+    ".git/rebase-merge/git-rebase-todo", "nested/.git/config", "linked/.git",
+)  # fmt: skip
+"""Files in it that the host's git runs or follows."""
+
+GIT_ADDED: Final = (
+    ".git/hooks/added", ".git/worktrees/elsewhere/config.worktree", ".git/modules/a/b/hooks/added",
+    ".git/rebase-merge/added", "nested/.git/hooks/added",
+)  # fmt: skip
+GIT_MADE: Final = (".git/commondir", "nested/.git/commondir")
+"""Files that are not there: nobody inside is to add some of them, and the others are made, and say nothing."""
+
+GIT_SAYS_NOTHING: Final = ".\n"
 
 POLICY_OF_THE_AGENT: Final = ".belljar.toml"
 """A file that somebody could take for the policy."""

@@ -1,0 +1,193 @@
+"""What the host's git runs or follows in a git directory, and an agent must therefore not write to.
+
+An agent works in a repository: it writes objects, refs, the index and HEAD, and git replaces the latter by renaming
+files in the git directory. So the directory is writable, and what git takes orders from is read-only in it: settings,
+hooks, the files that lead to another git directory, and the state of a stopped rebase, whose `exec` lines `git rebase
+--continue` runs. A linked worktree that the sandbox does not work in is read-only as a whole.
+
+Git directories whose own places are behind symbolic links are refused: no mount keeps a link from being replaced.
+
+A mount can protect only what is there. What is missing and would be obeyed is therefore made, with the content that
+means to git what its absence means: a `hooks` directory without hooks, a `commondir` that names its own directory, and
+empty settings. They stay behind: removing them at the end of one sandbox would open them to another one in the same
+repository. In a bare repository in a working tree, which may be somebody's test data, nothing is made.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from belljar.errors import BelljarError
+from belljar.sandbox.files.gitlayout import (
+    git_directories,
+    has_worktree_settings,
+    is_git_directory,
+    main_working_tree_of,
+    settings,
+    working_tree_of,
+)
+
+PLACES: Final = ("hooks", "config", "config.worktree", "commondir", "gitdir", "rebase-merge", "sequencer")
+
+_OF_THE_WORKING_TREE: Final = ("HEAD", "index")
+
+OWN_COMMON_DIRECTORY: Final = b"./\n"
+"""A `commondir` that says what is true without one. To libgit2 "." is too short for a path."""
+
+
+class GitPlaceError(BelljarError):
+    """A repository that cannot be protected. The text says why, and what to do."""
+
+
+def protect(root: Path, writable: Collection[Path], is_exempt: Callable[[Path], bool]) -> list[Path]:
+    """Return the places in a writable directory that the host's git runs or follows; make those that are missing.
+
+    `writable` are all the directories that the sandbox can write to. Raises GitPlaceError.
+    """
+    if (root / ".git").is_symlink():
+        _refuse_link(root / ".git", "a file with the line `gitdir: {}` means the same", is_exempt)
+    found: list[Path] = []
+    for path, is_directory in git_directories(root):
+        if is_directory:
+            _refuse_links(path, is_exempt)
+            if path == root or path.name == ".git" or (path / "worktrees").is_dir():
+                _complete_all(path, root.stat().st_uid, is_exempt)
+            found += _in_git_directory(path, writable)
+        else:
+            found.append(path)
+    return [place for place in found if not is_exempt(place)]
+
+
+def _refuse_links(git: Path, is_exempt: Callable[[Path], bool]) -> None:
+    for directory in (git, *_worktrees(git), *_modules(git)):
+        for link in (directory / name for name in (*PLACES, "worktrees", "modules")):
+            if link.is_symlink():
+                _refuse_link(link, "for hooks, `git config core.hooksPath {}` does the same", is_exempt)
+
+
+def _refuse_link(link: Path, instead: str, is_exempt: Callable[[Path], bool]) -> None:
+    if not is_exempt(link):
+        raise GitPlaceError(
+            f"{link} is a symbolic link, which a sandbox could replace, and git outside would follow;\n"
+            f"put what it leads to in its place ({instead.format(link.resolve())}), or let it be changed: "
+            f"--allow-write {link}"
+        )
+
+
+def git_directory_that_runs(path: Path) -> Path | None:
+    """Return the git directory that a path lies in, if it is a place that the host's git runs or follows."""
+    git = next(filter(is_git_directory, path.parents), None)
+    return git if git is not None and path.relative_to(git).parts[0] in PLACES else None
+
+
+def _in_git_directory(git: Path, writable: Collection[Path]) -> Iterator[Path]:
+    yield from (git / name for name in PLACES)
+    main = main_working_tree_of(git)
+    yield from _named_in_settings(git, main)
+    if git.name == ".git" and not _is_worked_in(main, git, writable):
+        yield from (git / name for name in _OF_THE_WORKING_TREE)
+    for worktree in _worktrees(git):
+        top = working_tree_of(worktree)
+        if top is not None and _is_worked_in(top, git, writable):
+            yield from (worktree / name for name in PLACES)
+            yield from _named_in_settings(git, top)
+            yield from _in_modules(worktree, writable)
+        else:
+            yield worktree
+    yield from _in_modules(git, writable)
+
+
+def _in_modules(git: Path, writable: Collection[Path]) -> Iterator[Path]:
+    for module in _modules(git):
+        yield from _in_git_directory(module, writable)
+
+
+def _named_in_settings(git: Path, top: Path) -> Iterator[Path]:
+    """Yield the hooks and settings that a repository's settings, or the user's own, name for a working tree."""
+    home = Path(os.environ.get("HOME") or "/nonexistent")
+    for file in (git / "config", home / ".gitconfig", home / ".config/git/config"):
+        for name, value in settings(file):
+            around = {"include.path": file.parent, "includeif.path": file.parent, "core.hookspath": top}
+            if name in around and value:
+                place = home / value[2:] if value.startswith("~/") else Path(value)
+                yield Path(os.path.normpath(around[name] / place))
+
+
+def _is_worked_in(top: Path, git: Path, writable: Collection[Path]) -> bool:
+    """Return whether a part of a working tree can be written to, and not just its git directory."""
+    roots = [root for root in writable if not root.is_relative_to(git)]
+    return not top.is_relative_to(git) and any(top.is_relative_to(root) or root.is_relative_to(top) for root in roots)
+
+
+def _worktrees(git: Path) -> list[Path]:
+    with suppress(OSError):
+        return sorted(path for path in (git / "worktrees").iterdir() if path.is_dir() and not path.is_symlink())
+    return []
+
+
+def _modules(git: Path) -> Iterator[Path]:
+    """Yield the git directories of a repository's submodules, whose names may have slashes."""
+    if (git / "modules").is_dir() and not (git / "modules").is_symlink():
+        yield from (path for path, is_directory in git_directories(git / "modules") if is_directory)
+
+
+def _complete_all(git: Path, owner: int, is_exempt: Callable[[Path], bool]) -> None:
+    if not (is_git_directory(git) or os.path.lexists(git / "config")):
+        return
+    common_places: dict[str, bytes | None] = {"hooks": None, "commondir": OWN_COMMON_DIRECTORY, "config": b""}
+    places: dict[str, bytes | None] = {"config.worktree": b""} if has_worktree_settings(git) else {}
+    _complete(git, common_places | places, owner, is_exempt)
+    for worktree in _worktrees(git):
+        with suppress(FileNotFoundError):  # removed meanwhile
+            _complete(worktree, places, owner, is_exempt)
+    for module in (module for directory in (git, *_worktrees(git)) for module in _modules(directory)):
+        _complete_all(module, owner, is_exempt)
+
+
+def _complete(git: Path, places: Mapping[str, bytes | None], owner: int, is_exempt: Callable[[Path], bool]) -> None:
+    directory = os.open(git, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if Path(f"/proc/self/fd/{directory}").readlink() != git:
+            raise GitPlaceError(f"{git} was moved while the sandbox was made; try again")
+        for name, content in places.items():
+            if not is_exempt(git / name):
+                _make(directory, git / name, content, owner)
+    finally:
+        os.close(directory)
+
+
+def _make(directory: int, place: Path, content: bytes | None, owner: int) -> None:
+    """Make a file, or a directory if there is no content, as one of the directory's owner. Leave what is there."""
+    around = os.fstat(directory)
+    try:
+        if content is None:
+            os.mkdir(place.name, 0o755, dir_fd=directory)
+        else:
+            _write(directory, place.name, content)
+        if around.st_uid != os.geteuid():
+            os.chown(place.name, around.st_uid, around.st_gid, dir_fd=directory, follow_symlinks=False)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        # An agent cannot make it there either, unless it is the owner: in a container, it need not be who we are.
+        is_out_of_reach = error.errno == errno.EROFS or (error.errno == errno.EACCES and around.st_uid != owner)
+        if not is_out_of_reach:
+            raise GitPlaceError(
+                f"{place} is missing, and cannot be made ({error.strerror}), so git outside could be misled by "
+                "one that the sandbox makes;\n"
+                f"run Belljar as a user who can write to {place.parent}, or show it with --ro-bind"
+            ) from error
+
+
+def _write(directory: int, name: str, content: bytes) -> None:
+    opened = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=directory)
+    try:
+        os.write(opened, content)
+    except OSError:
+        os.unlink(name, dir_fd=directory)  # git takes an empty one for broken
+        raise
+    finally:
+        os.close(opened)
