@@ -35,7 +35,7 @@ PLACES: Final = ("hooks", "config", "config.worktree", "commondir", "gitdir", "r
 _OF_THE_WORKING_TREE: Final = ("HEAD", "index")
 
 OWN_COMMON_DIRECTORY: Final = b"./\n"
-"""A `commondir` that says what is true without one. To libgit2 "." is too short for a path."""
+"""A `commondir` that says what is true without one, to git, libgit2 and gitoxide. Without the slash, libgit2 fails."""
 
 
 class GitPlaceError(BelljarError):

@@ -45,7 +45,7 @@ GIT_ADDED: Final = (
 GIT_MADE: Final = (".git/commondir", "nested/.git/commondir")
 """Files that are not there: nobody inside is to add some of them, and the others are made, and say nothing."""
 
-GIT_SAYS_NOTHING: Final = ".\n"
+GIT_SAYS_NOTHING: Final = "./\n"
 
 POLICY_OF_THE_AGENT: Final = ".belljar.toml"
 """A file that somebody could take for the policy."""
