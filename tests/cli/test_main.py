@@ -89,6 +89,15 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
     assert done.stderr == ""
 
 
+def test_an_answer_that_cannot_be_written_is_not_taken_for_no(tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("mode: block-all")
+    destinations = " ".join(f"h{n}.example.org" for n in range(2_000))
+    script = f'"$0" policy explain "$1" {destinations} | head -1 >/dev/null; exit "${{PIPESTATUS[0]}}"'
+    done = subprocess.run(["bash", "-c", script, BELLJAR, str(policy)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
 def test_a_terminal_gets_colours(tmp_path):
     policy = tmp_path / "policy.yaml"
     policy.write_text("mode: block-all")
