@@ -44,7 +44,7 @@ def check(files: tuple[str, ...]) -> None:
             code = max(code, EXIT_INVALID if isinstance(error, InvalidFileError) else EXIT_FAILED)
             click.echo(str(error), err=True)
             continue
-        for warning in loaded.warnings():
+        for warning in loaded.warnings("warning: "):
             click.echo(warning, err=True)
         click.echo(f"{loaded.name}: valid: {_summary(loaded)}")
     sys.exit(code)
