@@ -175,8 +175,10 @@ def test_what_a_file_says_of_a_broker_holds_beside_the_option(saved, url):
         ("db=https://x.example", "--broker db: services.db of {file} leads to port 5432, which is no broker"),
         (
             "models=https://y.example",
-            "--broker models: services.models of {file} has no header and sends no key, and this option would send one; "
-            'write header: {{"authorization": "Bearer ${{MODELS_API_KEY}}"}} there',
+            (
+                "--broker models: services.models of {file} has no header and sends no key, and this option would send "
+                'one; write header: {{"authorization": "Bearer ${{MODELS_API_KEY}}"}} there'
+            ),
         ),
     ],
 )
