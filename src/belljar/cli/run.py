@@ -18,7 +18,7 @@ import click
 
 from belljar.backends import registry
 from belljar.cli.main import EXIT_FAILED
-from belljar.cli.options.amounts import Bytes, Seconds
+from belljar.cli.options.amounts import Bytes, Number, Seconds
 from belljar.cli.options.backendname import BackendName
 from belljar.cli.options.budgets import budget_options, flags_of, given_bounds
 from belljar.cli.options.completing import (
@@ -114,7 +114,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
         _many("--env", "NAME[=VALUE]", "Pass a variable, or set it."),
         click.option(
             "--cpu-limit",
-            type=click.FloatRange(min=0.01),
+            type=Number(least=0.01),
             metavar="CPUS",
             help="Processors to use at most: 1.5, say.",
         ),
