@@ -112,6 +112,18 @@ def test_no_color_is_heeded(tmp_path):
     assert "\x1b" not in shown
 
 
+def test_what_does_not_fit_in_a_terminal_is_below_its_row(tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("mode: block-all")
+    shown = on_a_terminal("policy", "explain", str(policy), "evil.example", NO_COLOR="1", COLUMNS="44")
+    assert shown.splitlines() == [
+        "ACTION  DESTINATION   REASON",
+        "deny    evil.example  not_allowed_domain",
+        "    mode (line 1)",
+        "    evil.example:443 is not among the allowed domains.",
+    ]
+
+
 def test_an_interrupt_ends_without_a_traceback_and_is_not_taken_for_a_denial(tmp_path):
     fifo = tmp_path / "policy.yaml"
     os.mkfifo(fifo)
