@@ -42,7 +42,7 @@ USAGE_ERRORS = [
     ("polcy",),
     ("policy", "chekc"),
     ("policy", "check"),
-    ("policy", "presets", "pyton"),
+    ("policy", "presets", "python", "node"),
     ("policy", "show", "x", "--formt", "yaml"),
     ("run",),
     ("run", "--mode", "open", "--", "true"),
