@@ -339,7 +339,7 @@ class _Run:
         if outcome.out_of_memory:
             self._say("the sandbox ran out of memory, and something in it was killed; --mem-limit gives it more")
         if outcome.timed_out:
-            self._say(f"everything was ended after {self._options['timeout']:g} seconds; --timeout gives it more")
+            self._say(f"everything was ended after {self._options['timeout']:g} s; --timeout gives it more")
 
     def _check_backend(self) -> None:
         """Refuse options that a backend would have to ignore."""

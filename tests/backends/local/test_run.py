@@ -213,7 +213,7 @@ def test_binds(cli):
 def test_a_timeout_ends_everything(cli):
     done = cli.run("--timeout", "0.3s", "--", "sleep", "1000")
     assert (done.returncode, done.stdout) == (124, "")
-    assert done.stderr == "belljar: everything was ended after 0.3 seconds; --timeout gives it more\n"
+    assert done.stderr == "belljar: everything was ended after 0.3 s; --timeout gives it more\n"
     assert cli.run("--timeout", "2m", "--", "sh", "-c", "exit 124").stderr == ""
 
 
