@@ -42,8 +42,9 @@ OUTSIDE = {
 def test_ctrl_c_ends_the_probes_without_a_traceback(tmp_path):
     probes = tmp_path / "probes.pyz"
     probes.write_bytes(bundle())
-    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, probes], **streams) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, probes], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdout is not None
         assert process.stdout.readline() == b'{"here": true}\n'
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate()
