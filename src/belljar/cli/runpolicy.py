@@ -39,6 +39,7 @@ _OPTIONS: Final = {
 _IN_OPTIONS: Final = {
     "addresses belong in allowed_cidrs, denied_cidrs or a rule's cidrs": "write it with --allow-cidr or --deny-cidr",
     'use "mode: allow-all"': "write --enable-internet",
+    'use "mode: block-all"': "write --disable-internet",
     r"list (\d+) in host_ports": r"write --host-port \1",
     "list it(s port)? in host_ports": "write --host-port PORT",
 }
