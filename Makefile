@@ -10,17 +10,17 @@ codex := @openai/codex@0.169.0
 opencode := opencode-ai@1.18.33
 
 help:
-	@echo "make install  set up, and link ~/.local/bin/belljar to this checkout"
-	@echo "make demo    set up, and show Belljar at work"
-	@echo "make test    set up, and run every check and every test that does not take long"
-	@echo "make test-gate  install Docker, Podman, Chromium and an agent as well, and run a few of the others: what CI runs"
-	@echo "make test-long  run all of the others"
-	@echo "make test-agents  install claude, codex and opencode from npm below .cache, and test them in sandboxes"
-	@echo "make coverage  run the tests of make test, and tell which lines no test has run"
-	@echo "make lint    ruff, mypy and import-linter only"
-	@echo "make bench   measure, and print tables (BENCH=--help lists the options)"
-	@echo "make fuzz    fuzz the parsers for SECONDS (default 600)"
-	@echo "make clean   remove what set-up and tests have made"
+	@echo "make install       set up, and link ~/.local/bin/belljar to this checkout"
+	@echo "make demo          set up, and show Belljar at work"
+	@echo "make test          set up, and run every check and every test that does not take long"
+	@echo "make test-gate     install Docker, Podman, Chromium and an agent as well, and run a few of the others: what CI runs"
+	@echo "make test-long     run all of the others"
+	@echo "make test-agents   install claude, codex and opencode from npm below .cache, and test them in sandboxes"
+	@echo "make coverage      run the tests of make test, and tell which lines no test has run"
+	@echo "make lint          ruff, mypy and import-linter only"
+	@echo "make bench         measure, and print tables (BENCH=--help lists the options)"
+	@echo "make fuzz          fuzz the parsers for SECONDS (default 600)"
+	@echo "make clean         remove what set-up and tests have made"
 
 setup: .venv/.ready-use
 

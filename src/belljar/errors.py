@@ -29,6 +29,12 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
+def reason(error: Exception) -> str:
+    """Return why something failed, without the number and the file that Python adds."""
+    text = getattr(error, "strerror", None) or str(error)
+    return text.partition("] ")[2] if text.startswith("[Errno ") else text
+
+
 def message(error: Exception) -> str:
     """Return what an error says, for a terminal: in its lines, and without what else that would obey."""
     return "\n".join(map(printable, str(error).split("\n")))

@@ -126,9 +126,9 @@ def test_another_api_is_described(provider: StandIn, environ: dict[str, str]):
         (("--target", "https://api.anthropic.com", "--header", "x-api-key: $K"), "--header: x-api-key has a $"),
         (("--target", "https://api.anthropic.com", "--key-env", "sk-ant-1"), "--key-env: write the name"),
         (("--target", "http://llm.test", "--provider", "anthropic"), "--target: would send the key in the clear"),
-        (("--target", "https://api.anthropic.com", "--max-dollars", "nan"), "dollars is not an amount"),
-        (("--target", "https://api.anthropic.com", "--max-dollars", "0"), "dollars is not an amount"),
-        (("--target", "https://api.anthropic.com", "--max-requests", "0"), "--max-requests"),
+        (("--target", "https://api.anthropic.com", "--max-dollars", "nan"), '"nan" is no number from 0.0001 up'),
+        (("--target", "https://api.anthropic.com", "--max-dollars", "0.12345"), "dollars is not an amount"),
+        (("--target", "https://api.anthropic.com", "--max-requests", "0"), '"0" is no whole number above 0; write one'),
     ],
 )
 def test_what_cannot_work_is_told_with_its_remedy(arguments: tuple[str, ...], words: str):

@@ -42,7 +42,7 @@ USAGE_ERRORS = [
     ("polcy",),
     ("policy", "chekc"),
     ("policy", "check"),
-    ("policy", "presets", "pyton"),
+    ("policy", "presets", "python", "node"),
     ("policy", "show", "x", "--formt", "yaml"),
     ("run",),
     ("run", "--mode", "open", "--", "true"),
@@ -89,6 +89,15 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
     assert done.stderr == ""
 
 
+def test_an_answer_that_cannot_be_written_is_not_taken_for_no(tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("mode: block-all")
+    destinations = " ".join(f"h{n}.example.org" for n in range(2_000))
+    script = f'"$0" policy explain "$1" {destinations} | head -1 >/dev/null; exit "${{PIPESTATUS[0]}}"'
+    done = subprocess.run(["bash", "-c", script, BELLJAR, str(policy)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
 def test_a_terminal_gets_colours(tmp_path):
     policy = tmp_path / "policy.yaml"
     policy.write_text("mode: block-all")
@@ -101,6 +110,18 @@ def test_no_color_is_heeded(tmp_path):
     shown = on_a_terminal("policy", "explain", str(policy), "evil.example", NO_COLOR="1")
     assert "deny" in shown
     assert "\x1b" not in shown
+
+
+def test_what_does_not_fit_in_a_terminal_is_below_its_row(tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("mode: block-all")
+    shown = on_a_terminal("policy", "explain", str(policy), "evil.example", NO_COLOR="1", COLUMNS="44")
+    assert shown.splitlines() == [
+        "ACTION  DESTINATION   REASON",
+        "deny    evil.example  not_allowed_domain",
+        "    mode (line 1)",
+        "    evil.example:443 is not among the allowed domains.",
+    ]
 
 
 def test_an_interrupt_ends_without_a_traceback_and_is_not_taken_for_a_denial(tmp_path):

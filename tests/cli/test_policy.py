@@ -213,9 +213,10 @@ class TestPresets:
         assert "api.anthropic.com:443" in result.stdout
         assert "model calls" in result.stdout
 
-    def test_an_unknown_preset_is_a_usage_error_that_lists_the_known(self):
+    def test_an_unknown_preset_is_refused_with_one_that_may_be_meant(self):
         result = belljar("policy", "presets", "pyton")
-        assert "python" in result.stderr
+        assert result.exit_code == 125
+        assert '"pyton" is not a preset (did you mean python?); `belljar policy presets` lists them' in message(result)
 
     def test_a_tool_that_is_absent_leads_to_the_remedy(self, monkeypatch):
         monkeypatch.setenv("PATH", "/nonexistent")

@@ -85,7 +85,8 @@ def test_the_exit_code_and_the_streams_of_exec_are_the_commands_own(cli, jar):
     assert cli.run("exec", "--stdin", jar.id, "--", "cat", stdin="in\n")[1] == "in\n"
     assert "A=b" in cli.result("exec", "--env", "A=b", jar.id, "env").splitlines()
     assert cli.result("exec", "--workdir", "/tmp", jar.id, "pwd") == "/tmp\n"
-    assert cli.run("exec", "--timeout", "0.01", jar.id, "--", "sleep", "60")[0] == 124
+    ended = "belljar: the command was ended after 0.01 s; --timeout gives it more\n"
+    assert cli.run("exec", "--timeout", "0.01", jar.id, "--", "sleep", "60") == (124, "", ended)
 
 
 def test_failures_of_belljars_own_are_125(cli, jar):

@@ -171,14 +171,27 @@ def test_what_a_file_says_of_a_broker_holds_beside_the_option(saved, url):
 @pytest.mark.parametrize(
     ("option", "words"),
     [
+        ("db", "--broker db: services.db of {file} leads to port 5432, which is no broker"),
         ("db=https://x.example", "--broker db: services.db of {file} leads to port 5432, which is no broker"),
-        ("models=https://y.example", "--broker models: services.models of {file} has no header and sends no key"),
+        (
+            "models=https://y.example",
+            (
+                "--broker models: services.models of {file} has no header and sends no key, and this option would send "
+                'one; write header: {{"authorization": "Bearer ${{MODELS_API_KEY}}"}} there'
+            ),
+        ),
     ],
 )
 def test_a_broker_that_contradicts_the_file_is_refused(saved, option, words):
     file = saved(BOUNDED)
     with pytest.raises(OptionError, match=re.escape(words.format(file=file))):
         policy_of(PolicyOptions(file, broker=(option,)), [])
+
+
+def test_a_broker_of_the_file_can_be_named_by_the_option(saved):
+    file = saved(BOUNDED)
+    named = policy_of(PolicyOptions(file, broker=("models", "anthropic")), [])
+    assert named == policy_of(PolicyOptions(file), [])
 
 
 def test_bounds_of_options_are_those_of_every_broker_and_the_smaller_one_holds(saved):
@@ -199,7 +212,7 @@ def test_a_bound_without_a_broker_is_refused():
 @pytest.mark.parametrize("header", ["", ", header: {}", ', header: {Authorization: "Bearer ${MODELS_API_KEY}"}'])
 def test_a_broker_that_sends_no_key_is_pointed_out_unless_the_file_says_so(saved, header):
     file = saved(f"services: {{models: {{url: 'https://llm.example'{header}}}}}")
-    words = f"{file}:2: warning: services.models: sends no key; write header: "
+    words = f"{file}:2: services.models: sends no key; write header: "
     found = policy_of(PolicyOptions(file), []).warnings
     assert [warning.startswith(words) for warning in found] == ([] if header else [True])
     shown = render(read_policy(Path(file).read_text(), Syntax.YAML).policy, Syntax.YAML)
@@ -232,6 +245,14 @@ def test_a_summary_tells_why_requests_failed():
     text = click.unstyle(as_text(ledger, Changes([], complete=True)))
     assert "✓ a  4 requests, 0 tokens in, 0 out, 3 failed (path 2 times, cut.off)" in text
     assert "✗ b  1 request, 0 tokens in, 0 out, 1 failed (unreachable)" in text
+
+
+def test_options_without_effect_are_named(tmp_path):
+    options = ("--deny", "x.example", "--learn", "--no-network-isolation")
+    command = [sys.executable, "-m", "belljar", "run", *options, "--", "true"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0
+    assert "warning: --deny, --learn: without effect beside --no-network-isolation\n" in done.stderr
 
 
 def test_a_broker_is_refused_where_nothing_would_lead_to_it():

@@ -136,6 +136,9 @@ def test_what_is_used_is_counted_told_and_bounded_and_a_new_server_knows_it(mach
     assert f'belljar_service_requests_total{{sandbox="{jar}",service="models",result="answered"}} 2' in metrics
     assert f'belljar_service_requests_total{{sandbox="{jar}",service="models",result="refused"}} 1' in metrics
     assert [jar, "models", "2/2", "20", "10"] in [line.split()[:5] for line in top(machine).splitlines()]
+    machine.call("PUT", f"/sandboxes/{jar}/network", policy(budget={"requests": 9}))
+    assert usage(machine, jar)["models"]["budget"] == {"requests": 9}
+    machine.call("PUT", f"/sandboxes/{jar}/network", policy(budget={"requests": 2}))
     machine.kill()
     machine.start()
     assert ask(machine, jar) == 429

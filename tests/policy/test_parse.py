@@ -249,7 +249,12 @@ PROBLEMS = {
     "{mode: block-all, services: {web: []}}": ["services.web: is a list; write a mapping"],
     "{mode: block-all, services: {web: }}": ["services.web: does not say where it leads; write url, port, socket or"],
     "{mode: block-all, services: {web: {at: 80}}}": ["services.web: does not say where it leads"],
-    "{mode: block-all, services: {antropic: {}}}": ["or use a name of anthropic, openai, openrouter, gemini"],
+    "{mode: block-all, services: {antropic: {}}}": [
+        "does not say where it leads (did you mean anthropic?); write url, port, socket or address, or one of the names"
+    ],
+    "{mode: block-all, services: {anthropic: {budget: {request: 1}}}}": [
+        "'request' is nothing that is counted (did you mean requests?); write some of: requests"
+    ],
     "{mode: block-all, services: {web: {prot: 80}}}": ["services.web.prot: is not a known key (did you mean port?)"],
     "{mode: block-all, services: {web: {port: 80, socket: /x}}}": [
         "services.web: leads to more than one thing: port and socket; keep one of them"

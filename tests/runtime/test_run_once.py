@@ -69,7 +69,7 @@ def run(backend: Elsewhere, *arguments: str, **options: Any) -> Outcome:
 def test_it_is_known_by_its_entry_point(backend):
     assert registry.names() == ["local", "docker", "podman", "elsewhere"]
     assert backend is BACKEND
-    with pytest.raises(registry.UnknownBackendError, match='"other"; use local or docker or podman or elsewhere'):
+    with pytest.raises(registry.UnknownBackendError, match='"other"; use one of local, docker, podman, elsewhere'):
         registry.find("other")
 
 

@@ -3,7 +3,9 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -13,6 +15,7 @@ import pytest
 from belljar.broker import requirements
 from belljar.linux.programs import run
 from belljar.verify import brokers
+from belljar.verify.bundle import bundle
 from belljar.verify.catalogue import OUT_OF_SCOPE, WAYS_OUT
 from belljar.verify.probes.kit import PROBES
 from belljar.verify.verifying import UnknownProbeError, choose
@@ -34,6 +37,18 @@ OUTSIDE = {
     BOUNDED_MEMORY,
     "witness",
 }
+
+
+def test_ctrl_c_ends_the_probes_without_a_traceback(tmp_path):
+    probes = tmp_path / "probes.pyz"
+    probes.write_bytes(bundle())
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, probes], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b'{"here": true}\n'
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate()
+    assert (process.returncode, errors) == (-signal.SIGINT, b"")
 
 
 class Cli:

@@ -83,7 +83,7 @@ def find(name: str) -> Plugin:
     if name in _OURS:
         return cast("Plugin", load(_OURS[name]))
     if (entry := _entry_points().get(name)) is None:
-        raise UnknownBackendError(f'there is no backend "{name}"; use {" or ".join(names())}')
+        raise UnknownBackendError(f'there is no backend "{name}"; use one of {", ".join(names())}')
     return cast("Plugin", entry.load())
 
 

@@ -53,7 +53,10 @@ class Ending:
         elif options["learn"]:
             click.echo(learned(ledger, self._services), err=True, nl=False)
         elif options["summary"] or (sys.stderr.isatty() and not options["quiet"]):
-            click.echo(summary.as_text(ledger, self._changes()), err=True, nl=False)
+            text = summary.as_text(ledger, self._changes())
+            if options["summary"] and not text:
+                text = "belljar: nothing was reached, and nothing was denied\n"
+            click.echo(text, err=True, nl=False)
 
     def _changes(self) -> Changes:
         return runnable_changes(self._workdir, self._started_ns)

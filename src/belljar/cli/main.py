@@ -22,10 +22,21 @@ EXIT_FAILED = 125
 _STANDARD_ERROR = 2
 _COMPLETING = "_BELLJAR_COMPLETE"
 EXIT_INTERRUPTED = 130  # as shells report a program that Ctrl-C has ended; 1 would mean "denied"
+EXIT_OUTPUT_CLOSED = 141  # as shells report a program that SIGPIPE has ended; click exits with 1
+
+
+class _Program(LazyGroup):
+    """The whole program: its output may be closed before the end, as `head` does."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            sys.exit(EXIT_OUTPUT_CLOSED)
 
 
 @click.group(
-    cls=LazyGroup,
+    cls=_Program,
     subcommands={
         "run": Subcommand("belljar.cli.run", "run", "Run a command in a sandbox."),
         "shell": Subcommand("belljar.cli.run", "shell", "Open a shell in a sandbox."),

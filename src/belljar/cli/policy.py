@@ -6,12 +6,14 @@ import sys
 import click
 
 from belljar.cli.main import EXIT_FAILED
+from belljar.cli.options.completing import complete_presets
 from belljar.cli.policyfiles import InvalidFileError, PolicyFile, UnreadableFileError, load_policy, read_source, shown
 from belljar.cli.tables import print_table
 from belljar.discovery import discover
 from belljar.errors import BelljarError
 from belljar.policy import Explanation, InvalidPolicyError, Policy, Syntax, explain, render
 from belljar.policy.importers import import_policy
+from belljar.policy.language.entries import did_you_mean
 from belljar.policy.language.render import flatten
 from belljar.policy.model import PresetUse
 from belljar.policy.presets import PRESETS, Preset, expand
@@ -32,9 +34,10 @@ def policy() -> None:
 @policy.command()
 @click.argument("files", metavar="FILE...", type=click.Path(allow_dash=True), nargs=-1, required=True)
 def check(files: tuple[str, ...]) -> None:
-    """Check policy files: exit 0 if all are valid, 1 if not, 125 if one cannot be read.
+    """Check policy files.
 
-    Every problem of a file is listed, with its line and the remedy; so are warnings about entries without effect.
+    Exit 0 if all are valid, 1 if not, 125 if one cannot be read. Every problem of a file is listed, with its
+    line and the remedy; so are warnings about entries without effect.
     """
     code = 0
     for path in files:
@@ -44,7 +47,7 @@ def check(files: tuple[str, ...]) -> None:
             code = max(code, EXIT_INVALID if isinstance(error, InvalidFileError) else EXIT_FAILED)
             click.echo(str(error), err=True)
             continue
-        for warning in loaded.warnings():
+        for warning in loaded.warnings("warning: "):
             click.echo(warning, err=True)
         click.echo(f"{loaded.name}: valid: {_summary(loaded)}")
     sys.exit(code)
@@ -92,7 +95,7 @@ def explain_(file: str, destinations: tuple[str, ...], *, as_json: bool) -> None
 
 
 @policy.command()
-@click.argument("name", required=False, type=click.Choice(list(PRESETS)), metavar="[NAME]")
+@click.argument("name", required=False, metavar="[NAME]", shell_complete=complete_presets)
 def presets(name: str | None) -> None:
     """List the presets, or what one of them opens here.
 
@@ -101,6 +104,9 @@ def presets(name: str | None) -> None:
     if name is None:
         print_table(("PRESET", "MEANING", "HOSTS"), ((key, p.summary, _hosts(p)) for key, p in PRESETS.items()))
         return
+    if name not in PRESETS:
+        alike = did_you_mean(name, PRESETS)
+        raise BelljarError(f'"{name}" is not a preset{alike}; `belljar policy presets` lists them')
     try:
         expansion = expand((PresetUse(name),), discover)
     except InvalidPolicyError as error:

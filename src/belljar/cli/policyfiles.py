@@ -42,10 +42,10 @@ class PolicyFile(NamedTuple):
     document: Document
     resolved: ResolvedPolicy
 
-    def warnings(self) -> list[str]:
-        """Return what is odd about it, with places."""
+    def warnings(self, prefix: str) -> list[str]:
+        """Return what is odd about it, each as its place, a prefix and the warning."""
         found = (*self.document.warnings, *self.resolved.expansion.warnings)
-        return [_located(self.name, self.document, problem, "warning") for problem in found]
+        return [_located(self.name, self.document, problem, prefix) for problem in found]
 
 
 def read_source(path: str) -> str:
@@ -109,13 +109,13 @@ def _read_bytes(path: str) -> bytes:
 
 
 def _listed(name: str, document: Document | None, problems: Iterable[Problem]) -> str:
-    lines = [_located(name, document, problem, "error") for problem in problems]
+    lines = [_located(name, document, problem, "error: ") for problem in problems]
     return f"{name} is not a valid policy:\n" + "\n".join(lines)
 
 
-def _located(name: str, document: Document | None, problem: Problem, kind: str) -> str:
+def _located(name: str, document: Document | None, problem: Problem, prefix: str) -> str:
     line = problem.line
     if line is None and document is not None:
         line = document.lines.of(problem.where)
     place = name if line is None else f"{name}:{line}"
-    return f"{place}: {kind}: {problem}"
+    return f"{place}: {prefix}{problem}"

@@ -18,7 +18,7 @@ import click
 
 from belljar.backends import registry
 from belljar.cli.main import EXIT_FAILED
-from belljar.cli.options.amounts import Bytes, Seconds
+from belljar.cli.options.amounts import Bytes, Number, Seconds
 from belljar.cli.options.backendname import BackendName
 from belljar.cli.options.budgets import budget_options, flags_of, given_bounds
 from belljar.cli.options.completing import (
@@ -48,6 +48,20 @@ if TYPE_CHECKING:
 _ABOUT_USER = ("COLORTERM", "LANG", "LANGUAGE", "TERM", "TZ")
 _ABOUT_MACHINE = ("LOGNAME", "PATH", "SHELL", "USER")
 """Variables that say how to talk to the user, and where programs are. Others may be secrets: --env passes them."""
+
+_ENTRIES = ("allow", "allow_cidr", "allow_port", "deny", "deny_cidr", "deny_port", "preset", "host_port", "broker")
+_OF_GATEWAY = (
+    "policy",
+    "mode",
+    *_ENTRIES,
+    "disable_internet",
+    "enable_internet",
+    "resolver",
+    "audit",
+    "learn",
+    "summary",
+)
+"""Options that have no effect where no gateway is."""
 
 
 def _many(flag: str, metavar: str, text: str, completed_by: "Completion | None" = None) -> Callable[..., Any]:
@@ -114,7 +128,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
         _many("--env", "NAME[=VALUE]", "Pass a variable, or set it."),
         click.option(
             "--cpu-limit",
-            type=click.FloatRange(min=0.01),
+            type=Number(least=0.01),
             metavar="CPUS",
             help="Processors to use at most: 1.5, say.",
         ),
@@ -243,6 +257,8 @@ class _Run:
         if options["no_network_isolation"]:
             whose = f"the network that {options['backend']} gives:" if self._backend.runs_images else "this machine's"
             self._say(f"the command has {whose} whole network (--no-network-isolation)")
+            if useless := [f"--{name.replace('_', '-')}" for name in _OF_GATEWAY if options[name]]:
+                self._say(f"warning: {', '.join(useless)}: without effect beside --no-network-isolation")
             self._ending = self._ending_with(None)
             return self._start(None, notice(None))
         policy = policy_of(self._policy_options(), self._exposed())
@@ -339,7 +355,7 @@ class _Run:
         if outcome.out_of_memory:
             self._say("the sandbox ran out of memory, and something in it was killed; --mem-limit gives it more")
         if outcome.timed_out:
-            self._say(f"everything was ended after {self._options['timeout']:g} seconds; --timeout gives it more")
+            self._say(f"everything was ended after {self._options['timeout']:g} s; --timeout gives it more")
 
     def _check_backend(self) -> None:
         """Refuse options that a backend would have to ignore."""
@@ -371,9 +387,8 @@ class _Run:
             raise BelljarError(
                 "--mode, --disable-internet, --enable-internet and --learn contradict each other; keep one of them"
             )
-        lists = ("allow", "allow_cidr", "allow_port", "deny", "deny_cidr", "deny_port", "preset", "host_port", "broker")
         mode = modes.pop() if modes else None
-        named = {name: options[name] for name in lists}
+        named = {name: options[name] for name in _ENTRIES}
         return PolicyOptions(options["policy"], mode, **named, bounds=given_bounds(options))
 
     def _own_file(self, option: str) -> Path:

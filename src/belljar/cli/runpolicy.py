@@ -1,5 +1,6 @@
 """The policy of a run: a file's, with what the command line adds."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -38,6 +39,7 @@ _OPTIONS: Final = {
 _IN_OPTIONS: Final = {
     "addresses belong in allowed_cidrs, denied_cidrs or a rule's cidrs": "write it with --allow-cidr or --deny-cidr",
     'use "mode: allow-all"': "write --enable-internet",
+    'use "mode: block-all"': "write --disable-internet",
     r"list (\d+) in host_ports": r"write --host-port \1",
     "list it(s port)? in host_ports": "write --host-port PORT",
 }
@@ -95,17 +97,17 @@ def policy_of(options: PolicyOptions, exposed: Sequence[Path]) -> RunPolicy:
     of_file = loaded.document.policy if loaded is not None else Policy(Mode.BLOCK_ALL)
     mode = options.mode or of_file.mode
     try:
-        added = policy_from(Reading(_document(options, mode)))
+        added = policy_from(Reading(_document(options, mode, of_file)))
         together = _joined(of_file._replace(mode=mode), added.policy)
         together = together._replace(services=_services(of_file, added.policy, options))
         expansion = expand(together.presets, partial(discover, exposed=exposed))
     except InvalidPolicyError as error:
         raise OptionError("\n".join(_as_option(problem) for problem in error.problems)) from None
     of_options = (_as_option(problem) for problem in (*added.warnings, *expansion.warnings))
-    return RunPolicy(together, expansion, (*(loaded.warnings() if loaded is not None else ()), *of_options))
+    return RunPolicy(together, expansion, (*(loaded.warnings("") if loaded is not None else ()), *of_options))
 
 
-def _document(options: PolicyOptions, mode: Mode) -> dict[str, Any]:
+def _document(options: PolicyOptions, mode: Mode, of_file: Policy) -> dict[str, Any]:
     document: dict[str, Any] = {
         "mode": mode.value,
         "egress": {
@@ -117,7 +119,7 @@ def _document(options: PolicyOptions, mode: Mode) -> dict[str, Any]:
         "host_ports": _ports(options.host_port),
     }
     if options.broker:
-        document["services"] = _brokers(options.broker)
+        document["services"] = _brokers(options.broker, of_file)
     # What is denied here is denied in either mode, and before anything that a file grants.
     denied = [
         {"action": "deny", **matcher}
@@ -135,21 +137,28 @@ def _ports(texts: tuple[str, ...]) -> list[int | str]:
     return [int(text) if text.isdecimal() and len(text) <= len("65535") else text for text in texts]
 
 
-def _brokers(texts: tuple[str, ...]) -> dict[str, Any]:
-    brokers = [_broker(text) for text in texts]
+def _brokers(texts: tuple[str, ...], of_file: Policy) -> dict[str, Any]:
+    brokers = [_broker(text, of_file) for text in texts]
     names = [name for name, _ in brokers]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise OptionError(f"--broker: two are called {twice}; give each its own name: NAME=URL")
     return dict(brokers)
 
 
-def _broker(text: str) -> tuple[str, dict[str, Any]]:
+def _broker(text: str, of_file: Policy) -> tuple[str, dict[str, Any]]:
     """Read NAME, NAME=URL or a URL, which needs no other name than this. Raises OptionError."""
-    from belljar.policy.services import PROVIDERS, key_variable  # noqa: PLC0415 - not every run has a broker
+    from belljar.policy.services import (  # noqa: PLC0415 - not every run has a broker
+        PROVIDERS,
+        key_variable,
+        service_to_data,
+    )
 
     name, named, url = text.partition("=") if not text.startswith(("https:", "http:")) else ("models", "=", text)
     if not named:
         if name not in PROVIDERS:
+            for service in of_file.services:
+                if service.name == name:
+                    return name, service_to_data(service)
             raise OptionError(f'--broker: "{name}" is none of {", ".join(PROVIDERS)}; for another, write NAME=URL')
         return name, {}
     if name in PROVIDERS:
@@ -200,8 +209,8 @@ def _led_elsewhere(ours: "Service", broker: "Service", options: PolicyOptions) -
         return ours
     if broker.header and not ours.header:
         raise OptionError(
-            f"--broker {ours.name}: {place} has no header and sends no key, and this option would send one; write the "
-            f"header {dict(broker.header)} there, or leave --broker out"
+            f"--broker {ours.name}: {place} has no header and sends no key, and this option would send one; write "
+            f"header: {json.dumps(dict(broker.header))} there, or leave --broker out"
         )
     return service_from_data(ours.name, {**service_to_data(ours), "url": broker.target})
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from belljar.client.asking import EVENT_STREAM, Answer, Request
 from belljar.client.errors import BugError, ClientError, LostError, NoServerError, error_of
 from belljar.client.places import Place
+from belljar.errors import reason
 from belljar.statedir import SERVER
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def translated(place: Place) -> Iterator[None]:
         yield
     except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
         raise NoServerError(
-            f"nobody serves at {place} ({error}); start a server with `belljar serve`, or name another one "
+            f"no server answers at {place} ({reason(error)}); start a server with `belljar serve`, or name another one "
             f"with --server or {SERVER}"
         ) from None
     except httpx2.RequestError as error:

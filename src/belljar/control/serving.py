@@ -25,7 +25,7 @@ from belljar.control.services import Services
 from belljar.control.stale import StaleRows
 from belljar.control.store import SqliteStore
 from belljar.control.tokens import TokenFile
-from belljar.errors import BelljarError
+from belljar.errors import BelljarError, reason
 from belljar.gateway.attachment import Gateways
 from belljar.gateway.settings import DEFAULTS, Settings
 from belljar.gateway.workers.supervisor import Workers
@@ -173,7 +173,7 @@ def _stale_rows(path: Path) -> StaleRows:
     try:
         return StaleRows(path)
     except OSError as error:
-        raise ServeError(f"{path} cannot be written ({error}); make room on its disk") from None
+        raise ServeError(f"{path} cannot be written ({reason(error)}); make room on its disk") from None
 
 
 def _allow_many_descriptors() -> None:
@@ -195,7 +195,9 @@ def _state_directory(path: Path) -> Iterator[Path]:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         state, status = path.resolve(), path.stat()
     except OSError as error:
-        raise ServeError(f"the state directory {path} cannot be made ({error}); name another with --state") from None
+        raise ServeError(
+            f"the state directory {path} cannot be made ({reason(error)}); name another with --state"
+        ) from None
     if status.st_uid != os.geteuid() or status.st_mode & 0o077:
         raise ServeError(f"the state directory {state} is open to others, or another's; chmod 700 it, or name another")
     if any(map(state.is_relative_to, SYSTEM)):
@@ -221,7 +223,9 @@ def _tcp_socket(host: str, port: int) -> Iterator[socket.socket]:
             listening.bind(address)
             yield listening
     except OSError as error:
-        raise ServeError(f"cannot listen on {host}:{port} ({error}); choose another with --host and --port") from None
+        raise ServeError(
+            f"cannot listen on {host}:{port} ({reason(error)}); choose another with --host and --port"
+        ) from None
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import secrets
 from pathlib import Path
 from typing import Final
 
-from belljar.errors import BelljarError
+from belljar.errors import BelljarError, reason
 
 _FILE: Final = "token"
 
@@ -24,8 +24,14 @@ class TokenFile:
         """Return the token. Raises TokenError."""
         try:
             token = self.path.read_text("ascii").strip()
+        except FileNotFoundError:
+            raise TokenError(
+                f"{self.path} does not exist; `belljar serve` makes it, or name another server's directory with --state"
+            ) from None
         except (OSError, ValueError) as error:
-            raise TokenError(f"{self.path} cannot be read ({error}); `belljar token rotate` makes a new one") from None
+            raise TokenError(
+                f"{self.path} cannot be read ({reason(error)}); `belljar token rotate` makes a new one"
+            ) from None
         if not token:
             raise TokenError(f"{self.path} is empty; `belljar token rotate` makes a new one")
         return token
@@ -45,7 +51,7 @@ class TokenFile:
                 file.write(f"{token}\n")
             draft.replace(self.path)
         except OSError as error:
-            raise TokenError(f"{self.path} cannot be written ({error}); check its directory") from None
+            raise TokenError(f"{self.path} cannot be written ({reason(error)}); check its directory") from None
         return token
 
     def matches(self, given: str) -> bool:

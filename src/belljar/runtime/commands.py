@@ -24,7 +24,7 @@ from threading import Timer
 from typing import Any, Final, Literal, NamedTuple
 
 from belljar.backends.interface import LostError, MachineError, Process, Streams
-from belljar.errors import BelljarError
+from belljar.errors import BelljarError, reason
 from belljar.policy.language.normal import normal_services
 from belljar.runtime.context import Context
 from belljar.runtime.pipes import OutputPipe
@@ -77,7 +77,9 @@ class Commands:
         try:
             pipes: Pipes = {stream: OutputPipe(self._directory / f"{name}-{stream}") for stream in _STREAMS}
         except OSError as error:
-            raise MachineError(f"{self._directory} cannot be written ({error}); make room on its disk") from None
+            raise MachineError(
+                f"{self._directory} cannot be written ({reason(error)}); make room on its disk"
+            ) from None
         try:
             process = await self._start(sandbox, command, stdin, pipes)
         except BaseException:

@@ -17,7 +17,10 @@ OLDEST_PYTHON: Final = (3, 11)
 _LOADER: Final = re.compile(r"^\s*(/\S*/ld-\S+) \(0x", re.MULTILINE)
 
 _PACKAGE: Final = "belljar.verify.probes"
+# Ctrl-C reaches the probes, too, where they run in the foreground: they exit without a traceback.
 _MAIN: Final = f"""\
+import signal
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 from {_PACKAGE}.descriptors import open_descriptors
 found = open_descriptors()
 from {_PACKAGE}.running import main

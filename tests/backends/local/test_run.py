@@ -213,7 +213,7 @@ def test_binds(cli):
 def test_a_timeout_ends_everything(cli):
     done = cli.run("--timeout", "0.3s", "--", "sleep", "1000")
     assert (done.returncode, done.stdout) == (124, "")
-    assert done.stderr == "belljar: everything was ended after 0.3 seconds; --timeout gives it more\n"
+    assert done.stderr == "belljar: everything was ended after 0.3 s; --timeout gives it more\n"
     assert cli.run("--timeout", "2m", "--", "sh", "-c", "exit 124").stderr == ""
 
 
@@ -271,6 +271,7 @@ def assert_refused(cli: Cli, words: tuple[str, ...], culprit: str) -> None:
         (("--allow", "*.com", "--", "true"), '--allow: "*.com"'),
         (("--allow", "10.0.0.1", "--", "true"), "write it with --allow-cidr"),
         (("--allow", "*", "--", "true"), "write --enable-internet"),
+        (("--deny", "*", "--", "true"), "write --disable-internet"),
         (("--allow-cidr", "10.0.0.1/8", "--", "true"), "--allow-cidr"),
         (("--allow-port", "0", "--", "true"), "--allow-port"),
         (("--preset", "pyton", "--", "true"), "--preset"),
@@ -303,6 +304,11 @@ def test_learning(own_cli):
     assert "mode: block-all" in done.stderr
     told = json.loads(own_cli.run("--learn", "--json", "--", "true").stderr)
     assert told["learned"] == "# what this run reached\nmode: block-all\n"
+
+
+def test_a_summary_that_is_asked_for_is_never_empty(own_cli):
+    done = own_cli.run("--summary", "--", "true")
+    assert (done.returncode, done.stderr) == (0, "belljar: nothing was reached, and nothing was denied\n")
 
 
 def test_a_name_that_does_not_resolve_is_summed_up(own_cli):

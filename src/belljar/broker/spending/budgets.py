@@ -78,15 +78,15 @@ class Budgets:
                 raise RefusedRequest(
                     429,
                     f"budget.{name}",
-                    f"the budget is used up: {whose} had {bound:g} {words} and used {count:g}; retrying is no use, "
+                    f"the budget is used up: {whose} used {count:g} of {bound:g} {words}; retrying is no use, "
                     "the user has to allow more",
                 )
             if count + getattr(reserved, name) >= bound:
                 raise RefusedRequest(
                     429,
                     "budget.reserved",
-                    f"requests under way may use what is left of the budget: {whose} had {bound:g} {words} and used "
-                    f"{count:g}; wait for one to end",
+                    f"requests under way may use what is left of the budget: {whose} used {count:g} of "
+                    f"{bound:g} {words}; wait for one to end",
                     retry_after=1,
                 )
 

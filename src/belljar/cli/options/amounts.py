@@ -8,6 +8,7 @@ import click
 _BYTES: Final = r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?"
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _LEAST_BYTES: Final = 4 << 20
+_NUMBER: Final = r"\d{1,15}(?:\.\d{1,15})?"
 _SECONDS: Final = r"(\d+(?:\.\d+)?)\s*([smhd]?)"
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -40,6 +41,31 @@ class Seconds(click.ParamType[float]):
                 f'"{value}" is no length of time; write seconds, or a number with a unit: 10m, 2h, 1d', param, ctx
             )
         return seconds
+
+
+class Count(click.ParamType[int]):
+    """``1``, ``500``."""
+
+    name = "count"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if re.fullmatch(r"\d{1,15}", str(value), re.ASCII) is None or not int(value):
+            self.fail(f'"{value}" is no whole number above 0; write one such as 500', param, ctx)
+        return int(value)
+
+
+class Number(click.ParamType[float]):
+    """``4``, ``1.5``."""
+
+    name = "number"
+
+    def __init__(self, least: float) -> None:
+        self._least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if re.fullmatch(_NUMBER, str(value), re.ASCII) is None or float(value) < self._least:
+            self.fail(f'"{value}" is no number from {self._least:g} up; write one such as 1.5', param, ctx)
+        return float(value)
 
 
 def written_seconds(seconds: float) -> str:

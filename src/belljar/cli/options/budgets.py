@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from belljar.cli.options.amounts import Count, Number
 from belljar.errors import BelljarError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _BOUNDS: Final = {
 def budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options."""
     for name, text in reversed(_BOUNDS.items()):
-        amount = float if name == "dollars" else click.IntRange(1)
+        amount = Number(least=0.0001) if name == "dollars" else Count()
         command = click.option(_flag(name), type=amount, metavar="N", help=text)(command)
     return command
 

@@ -67,4 +67,6 @@ def _run(server: str | None, name: str, command: tuple[str, ...], options: "Exec
         result = running.wait()
     if result.out_of_memory:
         click.echo("belljar: the sandbox ran out of memory, and something in it was killed", err=True)
+    if result.timed_out:
+        click.echo(f"belljar: the command was ended after {options['timeout']:g} s; --timeout gives it more", err=True)
     return EXIT_TIMEOUT if result.timed_out else result.exit_code

@@ -2,7 +2,7 @@
 
 import socket
 
-from belljar.errors import BelljarError
+from belljar.errors import BelljarError, reason
 
 
 def is_loopback(host: str) -> bool:
@@ -10,7 +10,7 @@ def is_loopback(host: str) -> bool:
     try:
         found = socket.getaddrinfo(host, None)
     except OSError as error:
-        raise BelljarError(f"--host: {host} has no address ({error}); name one of this machine's") from None
+        raise BelljarError(f"--host: {host} has no address ({reason(error)}); name one of this machine's") from None
     return all(str(address[0]).startswith("127.") or address[0] == "::1" for *_, address in found)
 
 

@@ -53,7 +53,10 @@ def get(sandbox: str, syntax: str, server: str | None) -> None:
 @_sandbox
 @click.argument("file", type=click.Path(allow_dash=True))
 def set_(sandbox: str, file: str, dry_run: bool, as_json: bool, server: str | None) -> None:
-    """Set the policy in FILE in the place of the sandbox's own, and end all grants."""
+    """Replace the policy of a sandbox.
+
+    The policy in FILE is set in the place of the sandbox's own, and all grants end.
+    """
     from belljar.client import NetworkPolicy  # noqa: PLC0415 - `--help` needs none of it
 
     policy = NetworkPolicy.of(to_data(load_document(file).policy))
@@ -71,9 +74,10 @@ def set_(sandbox: str, file: str, dry_run: bool, as_json: bool, server: str | No
 @_sandbox
 @_entries
 def allow(sandbox: str, destinations: tuple[str, ...], seconds: float | None, server: str | None) -> None:
-    """Open destinations: domains as in a policy (x, *.x, .x, each with an optional port), addresses, ranges.
+    """Open destinations.
 
-    Exit 0 if they are open now, 1 if something else in the policy keeps one of them closed.
+    They are domains as in a policy (x, *.x, .x, each with an optional port), addresses and ranges. Exit 0 if they are
+    open now, 1 if something else in the policy keeps one of them closed.
     """
     with connect(server) as client:
         found = find_sandbox(client, sandbox)

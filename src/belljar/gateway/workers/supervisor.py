@@ -19,6 +19,7 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, Final, Literal, Self
 
+from belljar.broker.preamble import limits
 from belljar.gateway.audit.log import AuditLog, keep_flushed
 from belljar.gateway.audit.metrics import Metrics, merge
 from belljar.gateway.audit.observing import Denial, Observer
@@ -143,10 +144,13 @@ class Workers:
         return [OpenFlow(flow_from_data(flow), *measured) for flow, *measured in found]
 
     def usage(self, sandbox: str) -> list[ServiceUsage]:
-        """Return what a sandbox has made of its brokers, as far as it has used them."""
-        if sandbox not in self._homes:
-            raise KeyError(sandbox)
-        return list(self._usage.get(sandbox, {}).values())
+        """Return what a sandbox has made of its brokers, as far as it has used them, with the budgets of its policy."""
+        supervised = self._homes[sandbox].sandboxes.get(sandbox)
+        policy = supervised.change.policy if supervised is not None else None
+        # The broker's events have the budget of their request, which a later policy may have changed.
+        budgets = {service.name: limits(service.budget) for service in policy.services} if policy is not None else {}
+        used = list(self._usage.get(sandbox, {}).values())
+        return [each._replace(budget=budgets.get(each.service, each.budget)) for each in used]
 
     def metrics(self) -> str:
         """Return the numbers of all sandboxes as Prometheus reads them; not those of a worker that does not answer."""

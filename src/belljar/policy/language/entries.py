@@ -5,6 +5,7 @@ wrong and what to write instead. The caller knows where the entry stands and add
 """
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Final
@@ -168,3 +169,11 @@ def _suffixes() -> "PublicSuffixList":
     from publicsuffixlist import PublicSuffixList  # noqa: PLC0415
 
     return PublicSuffixList()
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """Return a hint at the known word that is most like another one, in brackets; nothing if none is."""
+    from difflib import get_close_matches  # noqa: PLC0415 - for who has mistyped
+
+    close = get_close_matches(str(word).lower(), list(known), n=1)
+    return f" (did you mean {close[0]}?)" if close else ""

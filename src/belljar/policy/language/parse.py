@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from belljar.policy.language.advice import advise
 from belljar.policy.language.entries import (
     EntryError,
+    did_you_mean,
     read_cidr,
     read_domain,
     read_host_port,
@@ -120,7 +121,7 @@ class _Reader:
         value = keys["mode"]
         if isinstance(value, str) and value in tuple(Mode):
             return Mode(value)
-        self.fail("mode", f"{_quote(value)} is not a mode{_did_you_mean(value, Mode)}; {_MODES}")
+        self.fail("mode", f"{_quote(value)} is not a mode{did_you_mean(value, Mode)}; {_MODES}")
         return None
 
     def egress(self, keys: Mapping[str, object]) -> Egress:
@@ -199,7 +200,7 @@ class _Reader:
             return choices(value)  # type: ignore[call-arg]
         remedy = " or ".join(f'"{word}"' for word in words)
         if key in keys:
-            self.fail(f"{where}.{key}", f"{_quote(value)} is not known{_did_you_mean(value, words)}; write {remedy}")
+            self.fail(f"{where}.{key}", f"{_quote(value)} is not known{did_you_mean(value, words)}; write {remedy}")
         elif keys:  # else something has been said of the whole mapping
             self.fail(where, f"has no {key}; write {key}: {remedy}")
         return None
@@ -268,7 +269,7 @@ class _Reader:
 def _preset_name(name: object) -> str:
     if isinstance(name, str) and name in PRESETS:
         return name
-    raise EntryError(f"is not a preset{_did_you_mean(name, PRESETS)}; `belljar policy presets` lists them")
+    raise EntryError(f"is not a preset{did_you_mean(name, PRESETS)}; `belljar policy presets` lists them")
 
 
 def _kind(value: object) -> str:
@@ -282,13 +283,6 @@ def _quote(entry: object) -> str:
     return shown if len(shown) <= _MAX_SHOWN else f"{shown[:_MAX_SHOWN]}…"
 
 
-def _did_you_mean(word: object, known: Iterable[str]) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415 - for who has mistyped
-
-    close = get_close_matches(str(word).lower(), list(known), n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
-
-
 def _where_it_belongs(key: object, known: tuple[str, ...]) -> str:
     for title, keys in (
         ("egress", EGRESS_KEYS),
@@ -297,4 +291,4 @@ def _where_it_belongs(key: object, known: tuple[str, ...]) -> str:
     ):
         if key in keys and known is not keys:
             return f"; it belongs under {title}" if title != "the document itself" else "; it belongs at the top level"
-    return _did_you_mean(key, known) or f"; known here: {', '.join(known)}"
+    return did_you_mean(key, known) or f"; known here: {', '.join(known)}"

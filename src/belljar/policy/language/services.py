@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from belljar.names import SpellingError, parse_authority, parse_port
 from belljar.policy.addresses import AddressClass, classify
-from belljar.policy.language.entries import EntryError
+from belljar.policy.language.entries import EntryError, did_you_mean
 from belljar.policy.language.reading import path_to, snake_case
 from belljar.policy.reserved import HOST_NAMES, is_never_name, is_service_name
 from belljar.policy.services import (
@@ -101,7 +101,11 @@ def _read_service(reader: Reader, where: str, name: str, entry: object) -> dict[
         is_sound = False
     elif is_sound and not targets and name not in PROVIDERS:  # else an unknown key may be the one that says it
         known = ", ".join(PROVIDERS)
-        reader.fail(where, f"does not say where it leads; write url, port, socket or address, or use a name of {known}")
+        alike = did_you_mean(name, PROVIDERS)
+        reader.fail(
+            where,
+            f"does not say where it leads{alike}; write url, port, socket or address, or one of the names {known}",
+        )
         is_sound = False
     data: dict[str, Any] = {}
     for key, value in keys.items():
@@ -275,7 +279,8 @@ def _budget(value: object) -> dict[str, Any]:
     def read(bound: tuple[str, object]) -> None:
         key, amount = bound
         if key not in BUDGET_KEYS:
-            raise EntryError(f"{_shown(key)} is nothing that is counted; write some of: {known}")
+            alike = did_you_mean(key, BUDGET_KEYS)
+            raise EntryError(f"{_shown(key)} is nothing that is counted{alike}; write some of: {known}")
         found[key] = _amount(key, amount)
 
     _read_each(read, keys.items())
