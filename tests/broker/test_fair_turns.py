@@ -101,7 +101,12 @@ def many_values() -> bytes:
     return b'{"model": "m", "messages": [' + b",".join([b'{"role": "user", "content": []}'] * 100_000) + b"]}"
 
 
-@pytest.mark.parametrize(("body", "status"), [(many_numbers, 400), (many_values, 200)])
+def long_name() -> bytes:
+    """Return options with a name in which a pattern would find many beginnings, and no end."""
+    return json.dumps({"model": "m", "messages": [], "thinking": {"file_" * 6_000 + "\n": 1}}).encode()
+
+
+@pytest.mark.parametrize(("body", "status"), [(many_numbers, 400), (many_values, 200), (long_name, 403)])
 def test_a_neighbour_does_not_wait_for_a_large_body(
     broker: Running, provider: StandIn, body: Callable[[], bytes], status: int
 ):
