@@ -1,5 +1,6 @@
 """What a request's body says, as far as it decides whether and at which price the request may be sent."""
 
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
 
 from belljar.broker.asking import strictjson
@@ -9,6 +10,21 @@ from belljar.broker.spending.priceoptions import options_of
 from belljar.broker.tools.judging import judge
 
 _MAX_MODEL: Final = 256
+_MAX_REFERENCES: Final = 256 << 10
+"""Characters of all identifiers together: the loop of the broker reads what the judging process has found."""
+
+_MAX_OPTIONS: Final = 64
+_OWN_CONTENT: Final = MappingProxyType(
+    {
+        "message": "content",
+        "reasoning": "encrypted_content",
+        "compaction": "encrypted_content",
+        "compaction_summary": "encrypted_content",
+        "context_compaction": "encrypted_content",
+    }
+)
+"""Fields without which the provider takes an item with an identifier from what it has stored."""
+
 _MAX_OUTPUT_FIELDS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens")
 
 
@@ -75,9 +91,11 @@ def read_facts(body: bytes, question: BodyQuestion) -> BodyFacts:
         raise RefusedRequest(
             403, "background", "there is a budget, and what runs in the background cannot be counted; leave it out"
         )
+    options = options_of(question.dialect, data)
+    if len(options) > _MAX_OPTIONS:
+        raise RefusedRequest(400, "form", f"the request has more than {_MAX_OPTIONS} options that change its price")
     return facts._replace(
-        hides_usage=question.dialect is ApiDialect.CHAT and _hides_usage(data),
-        price_options=options_of(question.dialect, data),
+        hides_usage=question.dialect is ApiDialect.CHAT and _hides_usage(data), price_options=options
     )
 
 
@@ -106,10 +124,24 @@ def _references(request: dict[str, Any]) -> tuple[str, ...]:
         *(
             item.get("id")
             for item in (items if isinstance(items, list) else ())
-            if isinstance(item, dict) and item.get("type") == "item_reference"
+            if isinstance(item, dict) and _is_reference(item)
         ),
     ]
-    return tuple(str(each) for each in named if each is not None)
+    found = tuple(dict.fromkeys(str(each) for each in named if each is not None))
+    if sum(map(len, found)) > _MAX_REFERENCES:
+        raise RefusedRequest(
+            400, "form", "the request refers to too many stored answers and items; send the conversation itself"
+        )
+    return found
+
+
+def _is_reference(item: dict[str, Any]) -> bool:
+    """Return whether an item stands for a stored one. The type of a reference may be left out."""
+    kind = item.get("type")
+    if kind == "item_reference":
+        return True
+    content = _OWN_CONTENT.get("message" if kind is None else str(kind))
+    return content is not None and not item.get(content)
 
 
 def _max_output(request: dict[str, Any]) -> int | None:

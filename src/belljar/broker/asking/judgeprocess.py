@@ -141,7 +141,7 @@ class _Child:
         async for piece in body.pieces():
             await self._stream.send(_LENGTH.pack(len(piece)) + piece, None)
         await self._stream.send(_LENGTH.pack(0), None)
-        reply = b""
+        reply = bytearray()
         while not reply.endswith(b"\n"):
             data = await self._stream.receive(None)
             if not data:
