@@ -200,6 +200,13 @@ def test_an_option_has_the_price_that_the_file_gives_it(
     assert spent(broker, sandbox)["dollars"] == pytest.approx((100 * price[0] + 50 * price[1]) / 1e6)
 
 
+@pytest.mark.parametrize("background", [[], {}, "yes"], ids=repr)
+def test_no_value_sends_a_request_to_the_background(broker: Running, provider: StandIn, background: Any):
+    used, before = service(provider.url, "openai", budget=Budget(output_tokens=1000)), len(provider.seen)
+    answer = broker.ask(used, path="/v1/responses", body={"model": "m", "background": background})
+    assert (answer.status, len(provider.seen)) == (403, before)
+
+
 def test_a_client_that_leaves_before_the_answer_has_used_tokens(broker: Running, provider: StandIn):
     """The provider has the request, and answers it, whether or not anybody reads that."""
 

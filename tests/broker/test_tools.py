@@ -422,6 +422,7 @@ def test_who_may_have_it_has_it(broker: Running, provider: StandIn):
         (b"", {"content-length": "1"}, 400),
         (b"[]", {}, 400),
         (b'{"model": ["m"]}', {}, 400),
+        (rb'{"model": "\ud800"}', {}, 400),
         (b'{"model": "' + b"m" * 300 + b'"}', {}, 400),
         (b'{"messages": ' + b"[" * 101 + b"]" * 101 + b"}", {}, 400),
         (b"[" * 100_000, {}, 400),

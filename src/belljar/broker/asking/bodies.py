@@ -78,8 +78,8 @@ def read_facts(body: bytes, question: BodyQuestion) -> BodyFacts:
         raise RefusedRequest(400, "json", "the body is to be a JSON object")
     model, others = data.get("model"), data.get("models")
     for name in (model, *(others if isinstance(others, list) else ())):
-        if name is not None and not (isinstance(name, str) and len(name) <= _MAX_MODEL):
-            raise RefusedRequest(400, "form", f"model is to be a name of at most {_MAX_MODEL} characters")
+        if name is not None and not (isinstance(name, str) and len(name) <= _MAX_MODEL and name.isprintable()):
+            raise RefusedRequest(400, "form", f"model is to be a name of at most {_MAX_MODEL} printable characters")
     if question.refuses:
         judge(question.dialect, data)
     facts = BodyFacts(
@@ -87,16 +87,14 @@ def read_facts(body: bytes, question: BodyQuestion) -> BodyFacts:
     )
     if not question.counts:
         return facts
-    if data.get("background") not in {None, False}:
+    if data.get("background") not in (None, False):
         raise RefusedRequest(
             403, "background", "there is a budget, and what runs in the background cannot be counted; leave it out"
         )
     options = options_of(question.dialect, data)
     if len(options) > _MAX_OPTIONS:
         raise RefusedRequest(400, "form", f"the request has more than {_MAX_OPTIONS} options that change its price")
-    return facts._replace(
-        hides_usage=question.dialect is ApiDialect.CHAT and _hides_usage(data), price_options=options
-    )
+    return facts._replace(hides_usage=question.dialect is ApiDialect.CHAT and _hides_usage(data), price_options=options)
 
 
 def _hides_usage(request: dict[str, Any]) -> bool:
