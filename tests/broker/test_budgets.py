@@ -230,6 +230,31 @@ def test_a_client_that_leaves_before_the_answer_has_used_tokens(broker: Running,
     assert len(provider.seen) == before
 
 
+@pytest.mark.parametrize(
+    ("name", "path", "bounds", "tokens"),
+    [
+        ("openai", "/v1/chat/completions", {"max_tokens": 1000, "n": 8}, 8000),
+        ("openai", "/v1/chat/completions", {"max_tokens": 1000, "n": 10**60}, 128_000),
+        ("openai", "/v1/chat/completions", {"max_completion_tokens": 9000.0}, 9000),
+        ("openai", "/v1/chat/completions", {"max_tokens": 1, "max_completion_tokens": "9000"}, 9000),
+        ("openai", "/v1/chat/completions", {"max_tokens": -5, "n": -5}, 4096),
+        ("gemini", "/v1beta/models/m:generateContent", {"generationConfig": {"maxOutputTokens": "9000"}}, 9000),
+        ("gemini", "/v1beta/models/m:generateContent", {"generation_config": {"candidate_count": 2}}, 8192),
+    ],
+    ids=str,
+)
+def test_the_bound_of_an_answer_is_that_which_a_provider_reads(
+    broker: Running, provider: StandIn, name: str, path: str, bounds: dict[str, Any], tokens: int
+):
+    async def breaking(call: Call) -> None:
+        call.writer.transport.abort()
+
+    provider.pages[path] = breaking
+    used, sandbox = service(provider.url, name, budget=Budget(output_tokens=10**9)), f"bounds {bounds}"
+    assert broker.ask(used, path=path, body={"model": "m", **bounds}, sandbox=sandbox).status == 502
+    assert broker.event(sandbox=sandbox)["output_tokens"] == tokens
+
+
 def test_requests_under_way_are_reserved_against_the_budget(broker: Running, provider: StandIn):
     """So that a hundred requests at the same time do not use a hundred times what is left."""
 

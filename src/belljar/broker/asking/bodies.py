@@ -1,5 +1,6 @@
 """What a request's body says, as far as it decides whether and at which price the request may be sent."""
 
+import math
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
 
@@ -25,7 +26,10 @@ _OWN_CONTENT: Final = MappingProxyType(
 )
 """Fields without which the provider takes an item with an identifier from what it has stored."""
 
-_MAX_OUTPUT_FIELDS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens")
+_MAX_OUTPUT_FIELDS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens", "maxOutputTokens")
+
+_MAX_NUMBER: Final = 64
+"""Characters of a number that is written as a text."""
 
 
 class BodyQuestion(NamedTuple):
@@ -59,7 +63,9 @@ class BodyFacts(NamedTuple):
     """Whether the answer reports tokens only if the broker asks for it."""
 
     max_output: int | None = None
-    """How many tokens the answer may have."""
+    """How many tokens each choice of the answer may have."""
+
+    choices: int = 1
 
     price_options: tuple[str, ...] = ()
     """Options that change the price, each as ``name=value``."""
@@ -83,7 +89,11 @@ def read_facts(body: bytes, question: BodyQuestion) -> BodyFacts:
     if question.refuses:
         judge(question.dialect, data)
     facts = BodyFacts(
-        model, has_other_models=others is not None, max_output=_max_output(data), references=_references(data)
+        model,
+        has_other_models=others is not None,
+        max_output=_max_output(data),
+        choices=_choices(data),
+        references=_references(data),
     )
     if not question.counts:
         return facts
@@ -143,9 +153,25 @@ def _is_reference(item: dict[str, Any]) -> bool:
 
 
 def _max_output(request: dict[str, Any]) -> int | None:
+    return max(_counts(request, *_MAX_OUTPUT_FIELDS), default=None)
+
+
+def _choices(request: dict[str, Any]) -> int:
+    return max(_counts(request, "n", "candidateCount", "candidate_count"), default=1)
+
+
+def _counts(request: dict[str, Any], *names: str) -> list[int]:
+    """Return the positive numbers that a request has under any of several names."""
     config = request.get("generationConfig") or request.get("generation_config")
-    named = [request.get(name) for name in _MAX_OUTPUT_FIELDS]
-    if isinstance(config, dict):
-        named += [config.get("maxOutputTokens"), config.get("max_output_tokens")]
-    found = [count for count in named if isinstance(count, int) and not isinstance(count, bool) and count > 0]
-    return max(found) if found else None
+    places = [request, config] if isinstance(config, dict) else [request]
+    return [count for place in places for name in names if (count := _count(place.get(name))) > 0]
+
+
+def _count(value: Any) -> int:
+    """Return a number as lenient providers read it: also from a fraction or a text."""
+    if isinstance(value, bool) or (isinstance(value, str) and len(value) > _MAX_NUMBER):
+        return 0
+    try:
+        return math.ceil(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return 0

@@ -90,6 +90,7 @@ def _demand(exchange: Exchange, path: str, facts: BodyFacts, kept: Kept) -> Dema
         options=(*facts.price_options, *options_of_headers(exchange.headers)),
         body=len(kept) or exchange.length or 0,
         max_output=facts.max_output,
+        choices=facts.choices,
         generates=exchange.has_body and generates(path),
     )
 

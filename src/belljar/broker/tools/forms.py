@@ -25,28 +25,11 @@ Spelling = Callable[[dict[str, Any]], dict[str, Any]]
 """Brings the names of an object into the spelling that its form has."""
 
 _FETCHES: Final = frozenset(
-    [
-        "url",
-        "urls",
-        "uri",
-        "uris",
-        "href",
-        "server",
-        "servers",
-        "plugin",
-        "plugins",
-        "connector",
-        "connectors",
-        "mcp",
-        "webhook",
-        "webhooks",
-        "fetch",
-        "browser",
-        "search",
-        "file",
-        "files",
-    ]
-)
+    (
+        "url", "urls", "uri", "uris", "href", "server", "servers", "plugin", "plugins", "connector", "connectors", "mcp",
+        "webhook", "webhooks", "fetch", "browser", "search", "file", "files",
+    )
+)  # fmt: skip
 """Words of a name. Names are as long as a sandbox likes, so they are split and not searched by a pattern."""
 
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
