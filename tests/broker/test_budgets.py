@@ -157,6 +157,14 @@ OPTIONS: list[tuple[str, dict[str, Any], dict[str, str]]] = [
     ("/v1/messages", {"system": [{"type": "text", "text": "x", "cache_control": {"ttl": "1h"}}]}, {}),
     ("/v1/messages", {"tools": [{"name": "a", "input_schema": {}, "cache_control": {"ttl": "1h"}}]}, {}),
     ("/v1/messages", {}, {"anthropic-beta": "files-api-2025-04-14, context-1m-2025-08-07"}),
+    ("/v1/messages", {}, {"anthropic-beta": "Context-1M-2025-08-07"}),
+    ("/v1/messages", {"betas": ["context-1m-2025-08-07"]}, {}),
+    (
+        "/v1/responses",
+        {"input": [{"content": [{"type": "input_text", "text": "x", "cache_control": {"ttl": "1h"}}]}]},
+        {},
+    ),
+    ("/v1/chat/completions", {"modalities": ["text", "image"]}, {}),
     ("/v1/chat/completions", {"service_tier": "priority"}, {}),
     ("/v1/responses", {"background": True}, {}),
 ]
@@ -228,6 +236,15 @@ def test_a_client_that_leaves_before_the_answer_has_used_tokens(broker: Running,
     before = len(provider.seen)
     assert broker.ask(used, body=body, sandbox="leaves early").status == 429
     assert len(provider.seen) == before
+
+
+def test_a_body_that_is_not_read_says_its_size(broker: Running, provider: StandIn):
+    """Otherwise a hundred such requests are sent at the same time."""
+    body = {"input": "x" * 4000}
+    used, before = service(provider.url, "openai", budget=Budget(input_tokens=10)), len(provider.seen)
+    for sent, status in ((iter([json.dumps(body).encode()]), 411), (body, 200)):  # an iterator is sent in chunks
+        assert broker.ask(used, path="/v1/embeddings", body=sent).status == status
+    assert len(provider.seen) == before + 1
 
 
 @pytest.mark.parametrize(

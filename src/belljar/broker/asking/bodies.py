@@ -1,6 +1,7 @@
 """What a request's body says, as far as it decides whether and at which price the request may be sent."""
 
 import math
+import re
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
 
@@ -11,6 +12,9 @@ from belljar.broker.spending.priceoptions import options_of
 from belljar.broker.tools.judging import judge
 
 _MAX_MODEL: Final = 256
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+"""Half of a character, which JSON can name and UTF-8 cannot."""
+
 _MAX_REFERENCES: Final = 256 << 10
 """Characters of all identifiers together: the loop of the broker reads what the judging process has found."""
 
@@ -84,8 +88,8 @@ def read_facts(body: bytes, question: BodyQuestion) -> BodyFacts:
         raise RefusedRequest(400, "json", "the body is to be a JSON object")
     model, others = data.get("model"), data.get("models")
     for name in (model, *(others if isinstance(others, list) else ())):
-        if name is not None and not (isinstance(name, str) and len(name) <= _MAX_MODEL and name.isprintable()):
-            raise RefusedRequest(400, "form", f"model is to be a name of at most {_MAX_MODEL} printable characters")
+        if name is not None and not (isinstance(name, str) and len(name) <= _MAX_MODEL and not _SURROGATE.search(name)):
+            raise RefusedRequest(400, "form", f"model is to be a name of at most {_MAX_MODEL} characters")
     if question.refuses:
         judge(question.dialect, data)
     facts = BodyFacts(

@@ -75,6 +75,12 @@ async def read(exchange: Exchange, preamble: Preamble, kept: Kept, judging: Judg
     has_bounds = refuses or counts_tokens(service)
     if has_bounds and (is_websocket or (exchange.has_body and asked.dialect is ApiDialect.OTHER)):
         _check_named(service, rule, path)
+    if counts_tokens(service) and exchange.has_body and asked.dialect is ApiDialect.OTHER and exchange.length is None:
+        raise RefusedRequest(
+            411,
+            "http",
+            "the size of the body has to be reserved in the budget; send it with Content-Length",
+        )
     if has_bounds and exchange.has_body and asked.dialect is not ApiDialect.OTHER:
         question = BodyQuestion(asked.dialect, refuses, counts_tokens(service))
         facts = await _judged(exchange, question, kept, preamble, judging)

@@ -26,8 +26,8 @@ Spelling = Callable[[dict[str, Any]], dict[str, Any]]
 
 _FETCHES: Final = frozenset(
     (
-        "url", "urls", "uri", "uris", "href", "server", "servers", "plugin", "plugins", "connector", "connectors", "mcp",
-        "webhook", "webhooks", "fetch", "browser", "search", "file", "files",
+        "url", "urls", "uri", "uris", "href", "file", "files", "server", "servers", "plugin", "plugins", "connector",
+        "connectors", "mcp", "webhook", "webhooks", "fetch", "browser", "search",
     )
 )  # fmt: skip
 """Words of a name. Names are as long as a sandbox likes, so they are split and not searched by a pattern."""
