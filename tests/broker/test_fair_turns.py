@@ -19,7 +19,11 @@ from typing import Any
 
 import pytest
 
+from belljar.broker.asking.bodies import BodyQuestion
+from belljar.broker.asking.judgeprocess import JudgeProcesses
+from belljar.broker.dialects import ApiDialect
 from belljar.broker.http.fairloop import FairLoop, give_way, owned_by
+from belljar.broker.http.room import Room
 from belljar.turns import SLICE, Owner
 from tests.broker.running import Running, answer_of, service
 from tests.broker.standin import Call, StandIn
@@ -186,6 +190,37 @@ class TestFairLoop:
         serve(("long", long), ("short", short))
         assert steps.index("short") <= 2
         assert len(steps) == 21
+
+    def test_a_busy_sandbox_does_not_keep_the_judge_from_others(self):
+        """To send the child a piece of a body does not wait for all that the sandbox has to do."""
+        tasks, is_judged, calls = 200, False, list[int]()
+        content = json.dumps({"model": "m", "messages": [{"content": "x" * 1_000_000}]}).encode()
+
+        async def hog() -> None:
+            while not is_judged:
+                spin(SLICE)
+                calls.append(1)
+                await asyncio.sleep(0)
+
+        async def judged() -> None:
+            nonlocal is_judged
+            judging = JudgeProcesses()
+            try:
+                for _ in range(2):  # the first one has the child forked
+                    calls.clear()
+                    with Room().keep("hog") as kept:
+                        for start in range(0, len(content), 64 << 10):
+                            kept.add(content[start : start + (64 << 10)])
+                        question = BodyQuestion(ApiDialect.ANTHROPIC, refuses=True, counts=False)
+                        facts = await judging.read_facts("hog", question, kept)
+                    assert facts.model == "m"
+            finally:
+                is_judged = True
+                judging.close()
+                await asyncio.sleep(0)
+
+        serve(*[("hog", hog)] * tasks, ("hog", judged))
+        assert len(calls) < tasks * 8, "each of its pieces takes the sandbox a round of all of its tasks"
 
     def test_a_sandbox_keeps_its_debts(self):
         indebted = Owner()
