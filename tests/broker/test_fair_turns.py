@@ -222,6 +222,26 @@ class TestFairLoop:
         serve(*[("hog", hog)] * tasks, ("hog", judged))
         assert len(calls) < tasks * 8, "each of its pieces takes the sandbox a round of all of its tasks"
 
+    def test_spaces_after_a_body_are_removed_in_several_turns(self):
+        calls = list[str]()
+
+        async def hog() -> None:
+            with Room().keep("hog") as kept:
+                kept.add(b"{}")
+                for _ in range(200):
+                    kept.add(b" " * (64 << 10))
+                await kept.end_with(b"!}")
+                assert (len(kept), kept.whole()) == (3, b"{!}")
+            calls.append("hog")
+
+        async def neighbour() -> None:
+            while "hog" not in calls:
+                calls.append("neighbour")
+                await asyncio.sleep(0)
+
+        serve(("hog", hog), ("neighbour", neighbour))
+        assert len(calls) > 10
+
     def test_a_sandbox_keeps_its_debts(self):
         indebted = Owner()
         indebted.charge(SLICE * 4)

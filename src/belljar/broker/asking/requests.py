@@ -154,7 +154,7 @@ async def _judged(
     if facts.has_other_models and counts_dollars(preamble.service):
         raise RefusedRequest(403, "price", "there is a budget in dollars, and models may have other prices; name one")
     if facts.hides_usage:
-        kept.end_with(ASK_FOR_USAGE)
+        await kept.end_with(ASK_FOR_USAGE)
     return facts
 
 
