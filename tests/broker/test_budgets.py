@@ -157,6 +157,14 @@ OPTIONS: list[tuple[str, dict[str, Any], dict[str, str]]] = [
     ("/v1/messages", {"system": [{"type": "text", "text": "x", "cache_control": {"ttl": "1h"}}]}, {}),
     ("/v1/messages", {"tools": [{"name": "a", "input_schema": {}, "cache_control": {"ttl": "1h"}}]}, {}),
     ("/v1/messages", {}, {"anthropic-beta": "files-api-2025-04-14, context-1m-2025-08-07"}),
+    ("/v1/messages", {}, {"anthropic-beta": "Context-1M-2025-08-07"}),
+    ("/v1/messages", {"betas": ["context-1m-2025-08-07"]}, {}),
+    (
+        "/v1/responses",
+        {"input": [{"content": [{"type": "input_text", "text": "x", "cache_control": {"ttl": "1h"}}]}]},
+        {},
+    ),
+    ("/v1/chat/completions", {"modalities": ["text", "image"]}, {}),
     ("/v1/chat/completions", {"service_tier": "priority"}, {}),
     ("/v1/responses", {"background": True}, {}),
 ]
@@ -200,6 +208,13 @@ def test_an_option_has_the_price_that_the_file_gives_it(
     assert spent(broker, sandbox)["dollars"] == pytest.approx((100 * price[0] + 50 * price[1]) / 1e6)
 
 
+@pytest.mark.parametrize("background", [[], {}, "yes"], ids=repr)
+def test_no_value_sends_a_request_to_the_background(broker: Running, provider: StandIn, background: Any):
+    used, before = service(provider.url, "openai", budget=Budget(output_tokens=1000)), len(provider.seen)
+    answer = broker.ask(used, path="/v1/responses", body={"model": "m", "background": background})
+    assert (answer.status, len(provider.seen)) == (403, before)
+
+
 def test_a_client_that_leaves_before_the_answer_has_used_tokens(broker: Running, provider: StandIn):
     """The provider has the request, and answers it, whether or not anybody reads that."""
 
@@ -221,6 +236,40 @@ def test_a_client_that_leaves_before_the_answer_has_used_tokens(broker: Running,
     before = len(provider.seen)
     assert broker.ask(used, body=body, sandbox="leaves early").status == 429
     assert len(provider.seen) == before
+
+
+def test_a_body_that_is_not_read_says_its_size(broker: Running, provider: StandIn):
+    """Otherwise a hundred such requests are sent at the same time."""
+    body = {"input": "x" * 4000}
+    used, before = service(provider.url, "openai", budget=Budget(input_tokens=10)), len(provider.seen)
+    for sent, status in ((iter([json.dumps(body).encode()]), 411), (body, 200)):  # an iterator is sent in chunks
+        assert broker.ask(used, path="/v1/embeddings", body=sent).status == status
+    assert len(provider.seen) == before + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "bounds", "tokens"),
+    [
+        ("openai", "/v1/chat/completions", {"max_tokens": 1000, "n": 8}, 8000),
+        ("openai", "/v1/chat/completions", {"max_tokens": 1000, "n": 10**60}, 128_000),
+        ("openai", "/v1/chat/completions", {"max_completion_tokens": 9000.0}, 9000),
+        ("openai", "/v1/chat/completions", {"max_tokens": 1, "max_completion_tokens": "9000"}, 9000),
+        ("openai", "/v1/chat/completions", {"max_tokens": -5, "n": -5}, 4096),
+        ("gemini", "/v1beta/models/m:generateContent", {"generationConfig": {"maxOutputTokens": "9000"}}, 9000),
+        ("gemini", "/v1beta/models/m:generateContent", {"generation_config": {"candidate_count": 2}}, 8192),
+    ],
+    ids=str,
+)
+def test_the_bound_of_an_answer_is_that_which_a_provider_reads(
+    broker: Running, provider: StandIn, name: str, path: str, bounds: dict[str, Any], tokens: int
+):
+    async def breaking(call: Call) -> None:
+        call.writer.transport.abort()
+
+    provider.pages[path] = breaking
+    used, sandbox = service(provider.url, name, budget=Budget(output_tokens=10**9)), f"bounds {bounds}"
+    assert broker.ask(used, path=path, body={"model": "m", **bounds}, sandbox=sandbox).status == 502
+    assert broker.event(sandbox=sandbox)["output_tokens"] == tokens
 
 
 def test_requests_under_way_are_reserved_against_the_budget(broker: Running, provider: StandIn):
@@ -456,6 +505,8 @@ def test_a_stream_that_is_cut_off_counts_what_was_seen(broker: Running, provider
         await call.event({"type": "message_start", "message": {"usage": USAGE}})
         for _ in range(60):
             await call.event({"type": "content_block_delta"})
+        for text in ("four" * 50, "many" * 1000):
+            await call.event({"type": "content_block_delta", "delta": {"type": "text_delta", "text": text}})
         call.writer.transport.abort()
 
     provider.pages["/v1/messages"] = page
@@ -466,7 +517,8 @@ def test_a_stream_that_is_cut_off_counts_what_was_seen(broker: Running, provider
     client.close()
     event = broker.event(sandbox="cut")
     assert (event["status"], event["refused"]) == (200, "cut.off")
-    assert (event["input_tokens"], event["output_tokens"]) == (125, 61)
+    assert event["input_tokens"] == 125
+    assert 61 + 50 + 1000 <= event["output_tokens"] <= 61 + 50 + 1100
 
 
 def test_a_killed_broker_resets_no_budget(provider: StandIn, environ: dict[str, str], tmp_path: Path):

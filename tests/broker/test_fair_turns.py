@@ -5,11 +5,13 @@ clock, it is the same on a busy machine.
 """
 
 import asyncio
+import gc
 import json
 import os
 import signal
 import socket
 import time
+import weakref
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from contextvars import copy_context
@@ -19,7 +21,12 @@ from typing import Any
 
 import pytest
 
+from belljar.broker.asking.bodies import BodyQuestion
+from belljar.broker.asking.judgeprocess import JudgeProcesses
+from belljar.broker.dialects import ApiDialect
+from belljar.broker.http.connection import Connection
 from belljar.broker.http.fairloop import FairLoop, give_way, owned_by
+from belljar.broker.http.room import Room
 from belljar.turns import SLICE, Owner
 from tests.broker.running import Running, answer_of, service
 from tests.broker.standin import Call, StandIn
@@ -101,7 +108,12 @@ def many_values() -> bytes:
     return b'{"model": "m", "messages": [' + b",".join([b'{"role": "user", "content": []}'] * 100_000) + b"]}"
 
 
-@pytest.mark.parametrize(("body", "status"), [(many_numbers, 400), (many_values, 200)])
+def long_name() -> bytes:
+    """Return options with a name in which a pattern would find many beginnings, and no end."""
+    return json.dumps({"model": "m", "messages": [], "thinking": {"file_" * 6_000 + "\n": 1}}).encode()
+
+
+@pytest.mark.parametrize(("body", "status"), [(many_numbers, 400), (many_values, 200), (long_name, 403)])
 def test_a_neighbour_does_not_wait_for_a_large_body(
     broker: Running, provider: StandIn, body: Callable[[], bytes], status: int
 ):
@@ -144,6 +156,26 @@ def test_an_answer_of_small_events_does_not_delay_a_neighbour(broker: Running, p
     response.close()
 
 
+def test_a_connection_that_is_cut_leaves_nothing_to_collect():
+    """The collector stops the loop: for a thousand connections, and all that they hold, a quarter of a second."""
+
+    async def run() -> weakref.ref[Connection]:
+        ours, theirs = socket.socketpair()
+        _, connection = await asyncio.get_running_loop().connect_accepted_socket(
+            lambda: Connection(lambda _: asyncio.sleep(60), stalled_seconds=60), ours
+        )
+        await asyncio.sleep(0)
+        connection.transport.abort()
+        theirs.close()
+        return weakref.ref(connection)
+
+    gc.disable()
+    try:
+        assert asyncio.run(run())() is None
+    finally:
+        gc.enable()
+
+
 class TestFairLoop:
     """Owners take turns, each for a slice of the processor's time."""
 
@@ -181,6 +213,57 @@ class TestFairLoop:
         serve(("long", long), ("short", short))
         assert steps.index("short") <= 2
         assert len(steps) == 21
+
+    def test_a_busy_sandbox_does_not_keep_the_judge_from_others(self):
+        """To send the child a piece of a body does not wait for all that the sandbox has to do."""
+        tasks, is_judged, calls = 200, False, list[int]()
+        content = json.dumps({"model": "m", "messages": [{"content": "x" * 1_000_000}]}).encode()
+
+        async def hog() -> None:
+            while not is_judged:
+                spin(SLICE)
+                calls.append(1)
+                await asyncio.sleep(0)
+
+        async def judged() -> None:
+            nonlocal is_judged
+            judging = JudgeProcesses()
+            try:
+                for _ in range(2):  # the first one has the child forked
+                    calls.clear()
+                    with Room().keep("hog") as kept:
+                        for start in range(0, len(content), 64 << 10):
+                            kept.add(content[start : start + (64 << 10)])
+                        question = BodyQuestion(ApiDialect.ANTHROPIC, refuses=True, counts=False)
+                        facts = await judging.read_facts("hog", question, kept)
+                    assert facts.model == "m"
+            finally:
+                is_judged = True
+                judging.close()
+                await asyncio.sleep(0)
+
+        serve(*[("hog", hog)] * tasks, ("hog", judged))
+        assert len(calls) < tasks * 8, "each of its pieces takes the sandbox a round of all of its tasks"
+
+    def test_spaces_after_a_body_are_removed_in_several_turns(self):
+        calls = list[str]()
+
+        async def hog() -> None:
+            with Room().keep("hog") as kept:
+                kept.add(b"{}")
+                for _ in range(200):
+                    kept.add(b" " * (64 << 10))
+                await kept.end_with(b"!}")
+                assert (len(kept), kept.whole()) == (3, b"{!}")
+            calls.append("hog")
+
+        async def neighbour() -> None:
+            while "hog" not in calls:
+                calls.append("neighbour")
+                await asyncio.sleep(0)
+
+        serve(("hog", hog), ("neighbour", neighbour))
+        assert len(calls) > 10
 
     def test_a_sandbox_keeps_its_debts(self):
         indebted = Owner()

@@ -346,7 +346,14 @@ def test_a_stored_answer_belongs_to_the_sandbox_that_has_it(broker: Running, pro
 
     try:
         assert ask(owner, input="x", store=True) == 200
-        referring = [{"previous_response_id": "resp_1"}, given_input({"type": "item_reference", "id": "msg_1"})]
+        referring = [
+            {"previous_response_id": "resp_1"},
+            given_input({"type": "item_reference", "id": "msg_1"}),
+            given_input({"id": "msg_1"}),
+            given_input({"type": None, "id": "msg_1", "role": "assistant"}),
+            given_input({"type": "message", "id": "msg_1", "role": "assistant", "content": []}),
+            given_input({"type": "reasoning", "id": "msg_1", "summary": [], "encrypted_content": None}),
+        ]
         before = len(provider.seen)
         for request in referring:
             assert ask("another", **request) == 403
@@ -355,6 +362,35 @@ def test_a_stored_answer_belongs_to_the_sandbox_that_has_it(broker: Running, pro
             assert ask(owner, **request) == 200
     finally:
         provider.pages.clear()
+
+
+def test_an_identifier_of_the_request_is_not_received(broker: Running, provider: StandIn):
+    """A compacted conversation has items of the request in it, with the identifiers that they had there."""
+    used, sandbox = service(provider.url, "openai"), "compacting"
+
+    async def page(call: Call) -> None:
+        await call.answer(json.dumps({"id": "resp_2", "output": json.loads(call.seen.body)["input"]}).encode())
+
+    def ask(path: str, **request: Any) -> int:
+        return broker.ask(used, path=path, body=request, sandbox=sandbox, refuse_tools=True).status
+
+    provider.pages["/v1/responses/compact"] = page
+    try:
+        item = {"type": "message", "role": "user", "id": "msg_2", "content": "x"}
+        assert ask("/v1/responses/compact", **given_input(item)) == 200
+        assert ask("/v1/responses", **given_input(item)) == 200
+        assert ask("/v1/responses", **given_input({"type": "item_reference", "id": "msg_2"})) == 403
+    finally:
+        provider.pages.clear()
+
+
+def test_references_have_a_bound(broker: Running, provider: StandIn):
+    """They go from the process that reads a body to the one that serves all sandboxes."""
+    used, before = service(provider.url, "openai"), len(provider.raw)
+    body = given_input(*({"type": "item_reference", "id": f"{each}" * 100} for each in range(2000)))
+    answer = broker.ask(used, path="/v1/responses", body=body, refuse_tools=True)
+    assert (answer.status, len(provider.raw)) == (400, before)
+    assert "too many stored answers" in answer.json["error"]["message"]
 
 
 def test_a_model_that_the_path_names_is_judged_too(broker: Running, provider: StandIn):
@@ -386,6 +422,7 @@ def test_who_may_have_it_has_it(broker: Running, provider: StandIn):
         (b"", {"content-length": "1"}, 400),
         (b"[]", {}, 400),
         (b'{"model": ["m"]}', {}, 400),
+        (rb'{"model": "\ud800"}', {}, 400),
         (b'{"model": "' + b"m" * 300 + b'"}', {}, 400),
         (b'{"messages": ' + b"[" * 101 + b"]" * 101 + b"}", {}, 400),
         (b"[" * 100_000, {}, 400),

@@ -49,6 +49,14 @@ def generates(path: str) -> bool:
     return _WITHOUT_OUTPUT.fullmatch(path.casefold().rstrip("/ ")) is None
 
 
+def stores_answers(path: str) -> bool:
+    """Return whether the provider may store its answers to requests of a path.
+
+    A compacted conversation is not stored, and its items may have identifiers that the request gave them.
+    """
+    return path.casefold().rstrip("/ ").endswith("/responses")
+
+
 def is_harmless(path: str) -> bool:
     """Tell whether an API of no dialect has nothing in its requests that a provider would fetch or run."""
     return _HARMLESS.fullmatch(path) is not None

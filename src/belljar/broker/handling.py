@@ -14,7 +14,7 @@ from belljar.broker.asking.judgeprocess import JudgeProcesses
 from belljar.broker.asking.requests import Asked
 from belljar.broker.asking.storedanswers import StoredAnswers
 from belljar.broker.asking.streamoptions import WithoutUsage
-from belljar.broker.dialects import ApiDialect, error_form
+from belljar.broker.dialects import error_form, stores_answers
 from belljar.broker.doors import Door
 from belljar.broker.events import Events
 from belljar.broker.http import websocket
@@ -90,7 +90,7 @@ class Broker:
         )
         try:
             self._learn(service, key, response)
-            stores = asked.dialect is ApiDialect.RESPONSES
+            stores = stores_answers(asking.path_of(exchange))
             remember = partial(self._stored.add, door.preamble.sandbox) if stores else None
             answer = Answer(_header_of(response, b"content-type") or b"", remember)
             await _relay(exchange, asked, response, record, answer)

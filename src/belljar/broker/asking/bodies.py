@@ -1,5 +1,8 @@
 """What a request's body says, as far as it decides whether and at which price the request may be sent."""
 
+import math
+import re
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
 
 from belljar.broker.asking import strictjson
@@ -9,7 +12,28 @@ from belljar.broker.spending.priceoptions import options_of
 from belljar.broker.tools.judging import judge
 
 _MAX_MODEL: Final = 256
-_MAX_OUTPUT_FIELDS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+"""Half of a character, which JSON can name and UTF-8 cannot."""
+
+_MAX_REFERENCES: Final = 256 << 10
+"""Characters of all identifiers together: the loop of the broker reads what the judging process has found."""
+
+_MAX_OPTIONS: Final = 64
+_OWN_CONTENT: Final = MappingProxyType(
+    {
+        "message": "content",
+        "reasoning": "encrypted_content",
+        "compaction": "encrypted_content",
+        "compaction_summary": "encrypted_content",
+        "context_compaction": "encrypted_content",
+    }
+)
+"""Fields without which the provider takes an item with an identifier from what it has stored."""
+
+_MAX_OUTPUT_FIELDS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens", "maxOutputTokens")
+
+_MAX_NUMBER: Final = 64
+"""Characters of a number that is written as a text."""
 
 
 class BodyQuestion(NamedTuple):
@@ -43,7 +67,9 @@ class BodyFacts(NamedTuple):
     """Whether the answer reports tokens only if the broker asks for it."""
 
     max_output: int | None = None
-    """How many tokens the answer may have."""
+    """How many tokens each choice of the answer may have."""
+
+    choices: int = 1
 
     price_options: tuple[str, ...] = ()
     """Options that change the price, each as ``name=value``."""
@@ -62,23 +88,27 @@ def read_facts(body: bytes, question: BodyQuestion) -> BodyFacts:
         raise RefusedRequest(400, "json", "the body is to be a JSON object")
     model, others = data.get("model"), data.get("models")
     for name in (model, *(others if isinstance(others, list) else ())):
-        if name is not None and not (isinstance(name, str) and len(name) <= _MAX_MODEL):
+        if name is not None and not (isinstance(name, str) and len(name) <= _MAX_MODEL and not _SURROGATE.search(name)):
             raise RefusedRequest(400, "form", f"model is to be a name of at most {_MAX_MODEL} characters")
     if question.refuses:
         judge(question.dialect, data)
     facts = BodyFacts(
-        model, has_other_models=others is not None, max_output=_max_output(data), references=_references(data)
+        model,
+        has_other_models=others is not None,
+        max_output=_max_output(data),
+        choices=_choices(data),
+        references=_references(data),
     )
     if not question.counts:
         return facts
-    if data.get("background") not in {None, False}:
+    if data.get("background") not in (None, False):
         raise RefusedRequest(
             403, "background", "there is a budget, and what runs in the background cannot be counted; leave it out"
         )
-    return facts._replace(
-        hides_usage=question.dialect is ApiDialect.CHAT and _hides_usage(data),
-        price_options=options_of(question.dialect, data),
-    )
+    options = options_of(question.dialect, data)
+    if len(options) > _MAX_OPTIONS:
+        raise RefusedRequest(400, "form", f"the request has more than {_MAX_OPTIONS} options that change its price")
+    return facts._replace(hides_usage=question.dialect is ApiDialect.CHAT and _hides_usage(data), price_options=options)
 
 
 def _hides_usage(request: dict[str, Any]) -> bool:
@@ -106,16 +136,46 @@ def _references(request: dict[str, Any]) -> tuple[str, ...]:
         *(
             item.get("id")
             for item in (items if isinstance(items, list) else ())
-            if isinstance(item, dict) and item.get("type") == "item_reference"
+            if isinstance(item, dict) and _is_reference(item)
         ),
     ]
-    return tuple(str(each) for each in named if each is not None)
+    found = tuple(dict.fromkeys(str(each) for each in named if each is not None))
+    if sum(map(len, found)) > _MAX_REFERENCES:
+        raise RefusedRequest(
+            400, "form", "the request refers to too many stored answers and items; send the conversation itself"
+        )
+    return found
+
+
+def _is_reference(item: dict[str, Any]) -> bool:
+    """Return whether an item stands for a stored one. The type of a reference may be left out."""
+    kind = item.get("type")
+    if kind == "item_reference":
+        return True
+    content = _OWN_CONTENT.get("message" if kind is None else str(kind))
+    return content is not None and not item.get(content)
 
 
 def _max_output(request: dict[str, Any]) -> int | None:
+    return max(_counts(request, *_MAX_OUTPUT_FIELDS), default=None)
+
+
+def _choices(request: dict[str, Any]) -> int:
+    return max(_counts(request, "n", "candidateCount", "candidate_count"), default=1)
+
+
+def _counts(request: dict[str, Any], *names: str) -> list[int]:
+    """Return the positive numbers that a request has under any of several names."""
     config = request.get("generationConfig") or request.get("generation_config")
-    named = [request.get(name) for name in _MAX_OUTPUT_FIELDS]
-    if isinstance(config, dict):
-        named += [config.get("maxOutputTokens"), config.get("max_output_tokens")]
-    found = [count for count in named if isinstance(count, int) and not isinstance(count, bool) and count > 0]
-    return max(found) if found else None
+    places = [request, config] if isinstance(config, dict) else [request]
+    return [count for place in places for name in names if (count := _count(place.get(name))) > 0]
+
+
+def _count(value: Any) -> int:
+    """Return a number as lenient providers read it: also from a fraction or a text."""
+    if isinstance(value, bool) or (isinstance(value, str) and len(value) > _MAX_NUMBER):
+        return 0
+    try:
+        return math.ceil(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return 0

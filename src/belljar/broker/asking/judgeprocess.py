@@ -6,7 +6,8 @@ Python's JSON reader keeps the interpreter to itself until it has ended, in a th
 stop the broker's loop for a large part of a second. So bodies beyond a small size are read by child processes: one for
 those of the size that agents usually send, and one for larger ones, so that neither waits for the other. Each reads one
 body at a time, which bounds the memory that they take. A sandbox has one place in the queue of each, however many
-bodies it sends.
+bodies it sends. What the broker does for a child has an account of its own: a sandbox that keeps its own turns busy
+would otherwise keep the child from the others for as long.
 
 The child is forked and not started anew: by the time that it is needed, a sandbox may have been given a directory that
 the code would be imported from. It has no descriptor but its socket, and none of the broker's environment. It is killed
@@ -21,14 +22,17 @@ import signal
 import socket
 import struct
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import Any, Final, NoReturn
 from weakref import WeakValueDictionary
 
 from belljar.broker.asking.bodies import BodyFacts, BodyQuestion, read_facts
 from belljar.broker.http.bytestream import ByteStream, StalledError
+from belljar.broker.http.fairloop import owned_by
 from belljar.broker.http.room import Kept
 from belljar.broker.refusals import RefusedRequest
 from belljar.linux.descriptors import close_all_but
+from belljar.turns import Owner
 
 _TIMEOUT: Final = 30.0
 _MAX_USUAL: Final = 1 << 20
@@ -61,12 +65,14 @@ class _JudgeProcess:
         self._queue = JudgeQueue()
         self._child: _Child | None = None
         self._asking = set[asyncio.Task[dict[str, Any]]]()
+        self._context = copy_context()
+        self._context.run(owned_by, Owner())
 
     async def read_facts(self, sandbox: str, question: BodyQuestion, body: Kept) -> BodyFacts:
         """Return what a body says. Raises RefusedRequest."""
         release = await self._queue.acquire(sandbox)
         # Not ended with its client: the child has to be done with one body before it is given another.
-        asking = asyncio.create_task(self._ask(question, body, release))
+        asking = asyncio.create_task(self._ask(question, body, release), context=self._context)
         self._asking.add(asking)
         asking.add_done_callback(self._asking.discard)
         reply = await asyncio.shield(asking)
@@ -141,7 +147,7 @@ class _Child:
         async for piece in body.pieces():
             await self._stream.send(_LENGTH.pack(len(piece)) + piece, None)
         await self._stream.send(_LENGTH.pack(0), None)
-        reply = b""
+        reply = bytearray()
         while not reply.endswith(b"\n"):
             data = await self._stream.receive(None)
             if not data:

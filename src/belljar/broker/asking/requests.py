@@ -75,6 +75,12 @@ async def read(exchange: Exchange, preamble: Preamble, kept: Kept, judging: Judg
     has_bounds = refuses or counts_tokens(service)
     if has_bounds and (is_websocket or (exchange.has_body and asked.dialect is ApiDialect.OTHER)):
         _check_named(service, rule, path)
+    if counts_tokens(service) and exchange.has_body and asked.dialect is ApiDialect.OTHER and exchange.length is None:
+        raise RefusedRequest(
+            411,
+            "http",
+            "the size of the body has to be reserved in the budget; send it with Content-Length",
+        )
     if has_bounds and exchange.has_body and asked.dialect is not ApiDialect.OTHER:
         question = BodyQuestion(asked.dialect, refuses, counts_tokens(service))
         facts = await _judged(exchange, question, kept, preamble, judging)
@@ -90,6 +96,7 @@ def _demand(exchange: Exchange, path: str, facts: BodyFacts, kept: Kept) -> Dema
         options=(*facts.price_options, *options_of_headers(exchange.headers)),
         body=len(kept) or exchange.length or 0,
         max_output=facts.max_output,
+        choices=facts.choices,
         generates=exchange.has_body and generates(path),
     )
 
@@ -147,7 +154,7 @@ async def _judged(
     if facts.has_other_models and counts_dollars(preamble.service):
         raise RefusedRequest(403, "price", "there is a budget in dollars, and models may have other prices; name one")
     if facts.hides_usage:
-        kept.end_with(ASK_FOR_USAGE)
+        await kept.end_with(ASK_FOR_USAGE)
     return facts
 
 

@@ -72,10 +72,11 @@ class Kept:
         """Return all of it."""
         return b"".join(self._pieces)
 
-    def end_with(self, end: bytes) -> None:
-        """Replace the brace at the end."""
+    async def end_with(self, end: bytes) -> None:
+        """Replace the brace at the end, which many megabytes of spaces may follow."""
         while not (last := self._pieces[-1].rstrip()):
             self._length -= len(self._pieces.pop())
+            await give_way()
         self._length += len(last) - 1 + len(end) - len(self._pieces[-1])
         self._pieces[-1] = last[:-1] + end
 

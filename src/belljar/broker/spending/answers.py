@@ -1,5 +1,6 @@
 """What an answer says of itself while it goes by: the tokens that it took, and the model that it came from."""
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -11,6 +12,12 @@ _MODEL: Final = frozenset({(b"model",), (b"modelVersion",), (b"message", b"model
 _IDENTIFIER: Final = frozenset({(b"id",), (b"response", b"id"), (b"item", b"id"), (b"output", ARRAY, b"id")})
 _LINE_ENDS: Final = (b"\n", b"\r\n", b"\r")
 _FIELD: Final = b"data:"
+_TEXT: Final = re.compile(
+    rb'"(?:text|content|delta|thinking|partial_json|arguments|input|refusal|reasoning|reasoning_content)"\s*:\s*"'
+    rb'((?:[^"\\]|\\.)*+)'
+)
+"""What an event adds to the answer, in the known APIs. It may be cut off where a part of the answer ends."""
+
 _TELLING: Final = (b"usage", b"model", b'"item"')
 
 
@@ -46,10 +53,10 @@ class Answer:
             self._scanner.feed(data)
 
     def cut_off(self) -> None:
-        """Count what was seen of a stream that has no end: an event has a token in it, if not more."""
+        """Count what was seen of a stream that has no end: an event has a token in it, or as many as its text."""
         self._is_whole = False
         if self._events is not None:
-            self.usage = self.usage._replace(output=max(self.usage.output, self._events.count))
+            self.usage = self.usage._replace(output=max(self.usage.output, self._events.tokens))
 
     def estimate(self, sent: int, received: int, expected_output: int) -> None:
         """Count what was not reported, by the bytes of the request and of the answer.
@@ -60,7 +67,7 @@ class Answer:
         if self._is_whole and any(self.usage):
             return
         if self._events is not None:
-            output = self._events.count
+            output = self._events.tokens
         else:
             output = tokens_of(received) if self._is_whole else max(tokens_of(received), expected_output)
         self.usage = self.usage._replace(
@@ -87,7 +94,10 @@ class _Events:
 
         self._is_data: bool | None = None
         self._has_data = self._after_return = False
-        self.count = 0
+        self._text = 0
+        """Bytes of the text of the event that is being read."""
+
+        self.tokens = 0
 
     def feed(self, data: bytes) -> None:
         if not data:
@@ -100,6 +110,7 @@ class _Events:
             text = line.rstrip(b"\r\n")
             if following in _LINE_ENDS and self._says_nothing(text):
                 self._has_data = True
+                self._text += _text_in(text)
             else:
                 self._read(text)
             if len(text) < len(line):
@@ -111,6 +122,7 @@ class _Events:
         return is_whole and not any(word in line for word in _TELLING)
 
     def _read(self, part: bytes) -> None:
+        continues = self._is_data is not None
         if self._is_data is None:
             self._line += part
             if len(self._line) < len(_FIELD) and _FIELD.startswith(self._line):
@@ -119,11 +131,16 @@ class _Events:
             part, self._line = self._line[len(_FIELD) :], b""
         if self._is_data:
             self._has_data = True
+            self._text += len(part) if continues else _text_in(part)  # what is longer than a part is mostly text
             self._scanner.feed(part)
 
     def _end_line(self) -> None:
         if self._is_data is None and not self._line and self._has_data:
-            self.count += 1
-            self._has_data = False
+            self.tokens += max(tokens_of(self._text), 1)
+            self._has_data, self._text = False, 0
             self._scanner.reset()
         self._is_data, self._line = None, b""
+
+
+def _text_in(data: bytes) -> int:
+    return sum(map(len, _TEXT.findall(data)))

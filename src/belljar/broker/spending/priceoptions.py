@@ -26,7 +26,7 @@ _ROUTING: Final = ("provider", "route", "fallbacks")
 
 _USUAL_TTL: Final = "5m"
 _CLIENTS_OWN: Final = frozenset({"input", "input_schema", "parameters", "arguments", "args"})
-"""What is below these was written by the client's tools, and means nothing to the provider."""
+"""What is below these in a part of a request was written by the client's tools, and means nothing to the provider."""
 
 _LONG_CONTEXT: Final = re.compile(r"context-\d.*")
 _BETA_HEADERS: Final = frozenset({b"anthropic-beta", b"openai-beta"})
@@ -44,8 +44,8 @@ def options_of(dialect: ApiDialect, request: dict[str, Any]) -> tuple[str, ...]:
         and not (isinstance(value, str) and value.casefold() in usual)
     ]
     found += [_option(name, "set") for name in _ROUTING if request.get(name) is not None]
-    if "audio" in (modalities if isinstance(modalities := request.get("modalities"), list) else ()):
-        found.append("modalities=audio")
+    found += [_option("modalities", each) for each in _several(request.get("modalities")) if each != "text"]
+    found += _options_of_betas("anthropic-beta", _several(request.get("betas")))
     found += [_option("cache_control.ttl", ttl) for ttl in _lifetimes(request) if ttl != _USUAL_TTL]
     try:
         judge(dialect, request)
@@ -58,9 +58,18 @@ def options_of_headers(headers: Iterable[tuple[bytes, bytes]]) -> Iterator[str]:
     """Return the options in headers: a context beyond the usual length costs more for each token."""
     for name, values in headers:
         if name in _BETA_HEADERS:
-            for value in values.decode("latin-1").split(","):
-                if _LONG_CONTEXT.fullmatch(value.strip()):
-                    yield _option(name.decode(), value.strip())
+            yield from _options_of_betas(name.decode(), values.decode("latin-1").split(","))
+
+
+def _options_of_betas(name: str, betas: Iterable[Any]) -> Iterator[str]:
+    for beta in betas:
+        value = str(beta).strip().casefold()
+        if _LONG_CONTEXT.fullmatch(value):
+            yield _option(name, value)
+
+
+def _several(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _option(name: str, value: object) -> str:
@@ -70,7 +79,7 @@ def _option(name: str, value: object) -> str:
 def _lifetimes(request: dict[str, Any]) -> set[str]:
     """Return how long what is written to the cache is to live, wherever a request says so."""
     found = set[str]()
-    left: list[Any] = [request]
+    left: list[Any] = [{"cache_control": request.get("cache_control")}, *request.values()]
     while left:
         each = left.pop()
         if isinstance(each, list):

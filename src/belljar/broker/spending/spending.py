@@ -18,6 +18,9 @@ _USUAL_OUTPUT: Final = 4096
 _MAX_OUTPUT: Final = 128 << 10
 """No model answers with more: a request cannot reserve a group's budget by asking for it."""
 
+_MAX_CHOICES: Final = 128
+"""No provider returns more."""
+
 
 class Demand(NamedTuple):
     """What a request asks for, as far as budgets are concerned."""
@@ -32,12 +35,16 @@ class Demand(NamedTuple):
     """Bytes."""
 
     max_output: int | None = None
+    """Tokens of each choice."""
+
+    choices: int = 1
     generates: bool = False
     """Whether it has an answer of tokens."""
 
     def usage(self) -> TokenUsage:
         """Return the tokens that it may use."""
-        output = min(self.max_output or _USUAL_OUTPUT, _MAX_OUTPUT) if self.generates else 0
+        each = min(self.max_output or _USUAL_OUTPUT, _MAX_OUTPUT)
+        output = each * min(self.choices, _MAX_CHOICES) if self.generates else 0
         return TokenUsage(input=tokens_of(self.body), output=output)
 
 
