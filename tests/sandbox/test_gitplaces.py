@@ -79,6 +79,32 @@ def test_links_in_a_git_directory_are_refused(tmp_path, name):
     protected(tmp_path, allowed=f".git/{name}")
 
 
+@pytest.mark.parametrize("place", [".bare", ".git/modules/x"])
+def test_without_its_head_a_git_directory_is_protected_all_the_same(tmp_path, place):
+    """An agent can have removed it in one sandbox, to write to the rest in the next one, and put it back."""
+    make_git_directory(tmp_path / ".git")
+    git = make_git_directory(tmp_path / place, "[core]\n\trepositoryformatversion = 0\n")
+    make(git, **{"hooks/x": "", "commondir": "./\n"})
+    (git / "HEAD").unlink()
+    (git / "objects").rmdir()
+    assert {f"{place}/{name}" for name in ("hooks", "config", "commondir")} <= protected(tmp_path)
+
+
+def test_files_among_submodules_cannot_hide_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("belljar.sandbox.files.gitlayout.MAX_ENTRIES", 10)
+    git = make_git_directory(tmp_path / ".git")
+    make(git, **{f"modules/a/{number}": "" for number in range(11)}, **{"modules/a/b/c/HEAD": ""})
+    with pytest.raises(RepositoryError, match="not all are searched"):
+        protected(tmp_path)
+
+
+def test_a_git_directory_without_head_leads_to_no_other_repository(tmp_path):
+    make_git_directory(tmp_path / ".git")
+    make(tmp_path, **{"inner/.git/config": "", "inner/src/file": ""})
+    with pytest.raises(RepositoryError, match="its HEAD or objects are missing"):
+        find_repository(tmp_path / "inner/src")
+
+
 def test_hooks_and_settings_that_settings_name(tmp_path):
     make(tmp_path, shared="", **{"tools/hooks/x": ""})
     make_git_directory(tmp_path / ".git", '[core]\n\thooksPath = "tools/hooks" ; ours\n[include]\npath = ../shared\n')

@@ -131,7 +131,9 @@ def _worktrees(git: Path) -> list[Path]:
 def _modules(git: Path) -> Iterator[Path]:
     """Yield the git directories of a repository's submodules, whose names may have slashes."""
     if (git / "modules").is_dir() and not (git / "modules").is_symlink():
-        yield from (path for path, is_directory in git_directories(git / "modules") if is_directory)
+        yield from (
+            path for path, is_directory in git_directories(git / "modules", is_complete=True) if is_directory
+        )
 
 
 def _complete_all(git: Path, owner: int, is_exempt: Callable[[Path], bool]) -> None:

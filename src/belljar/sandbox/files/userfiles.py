@@ -137,7 +137,7 @@ def _kept_in(root: Path, spec: SandboxSpec, workdir: Path | None, roots: list[Pa
     if root.is_dir():
         try:
             others += gitplaces.protect(root, roots, is_exempt)
-        except gitplaces.GitPlaceError as error:
+        except (gitlayout.RepositoryError, gitplaces.GitPlaceError) as error:
             raise ViewError(str(error)) from error
     git = gitplaces.git_directory_that_runs(root)
     if git is not None and not is_exempt(root):
