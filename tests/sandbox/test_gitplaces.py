@@ -111,6 +111,24 @@ def test_hooks_and_settings_that_settings_name(tmp_path):
     assert {"tools/hooks", "shared"} <= protected(tmp_path)
 
 
+def test_what_settings_name_is_followed_and_made(tmp_path):
+    """In settings of the working tree and in included ones; an agent could make what is missing."""
+    make(tmp_path, shared="[include]\npath = deeper\n", deeper="[core]\nhooksPath = a/hooks\n")
+    git = make_git_directory(tmp_path / ".git", "[include]\npath = ../shared\n[extensions]\nworktreeConfig = true\n")
+    make(git, **{"config.worktree": "[core]\nhooksPath = web/.husky/_\n[include]\npath = ../missing\n"})
+    assert {"shared", "deeper", "a/hooks", "web/.husky", "missing"} <= protected(tmp_path)
+    assert (tmp_path / "missing").read_text() == ""
+
+
+def test_links_to_what_settings_name_are_refused(tmp_path):
+    make_git_directory(tmp_path / ".git", "[core]\nhooksPath = tools/hooks\n")
+    make(tmp_path, **{"real/hooks/x": ""})
+    (tmp_path / "tools").symlink_to("real")
+    with pytest.raises(GitPlaceError, match="tools is a symbolic link"):
+        protected(tmp_path)
+    protected(tmp_path, allowed="tools")
+
+
 def test_settings_as_git_writes_them(tmp_path):
     make(tmp_path, config='[core] bare = false\n[includeIf "gitdir:~/x"]\n\tpath = "a b" # c\n[a.b]\nc=d;e\n')
     assert list(settings(tmp_path / "config")) == [("core.bare", "false"), ("includeif.path", "a b"), ("a.b.c", "d")]

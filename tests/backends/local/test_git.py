@@ -156,6 +156,19 @@ def test_a_bind_is_protected_as_well(repositories):
     assert (done.returncode, "the host's git runs what is there" in done.stderr) == (125, True)
 
 
+@pytest.mark.parametrize(("place", "hooks"), [("repository/src", "src/hooks"), ("linked", "hooks")])
+def test_hooks_that_settings_name_where_none_are(repositories, place, hooks):
+    """Of a git directory that is shown besides: an agent can neither make the directory nor put anything into it."""
+    root = repositories.workdir
+    git(root / "repository", "config", "core.hooksPath", hooks)
+    script = "mkdir hooks; printf '#!/bin/sh\ntouch ran\n' >hooks/pre-commit; chmod +x hooks/pre-commit; echo x >control"
+    done = repositories.run("--workdir", str(root / place), "--", "sh", "-c", script)
+    assert (root / place / "control").exists(), done.stderr
+    git(root / place, "commit", "-q", "--allow-empty", "-m", "next")
+    assert not list((root / place / "hooks").iterdir())
+    assert not [*root.rglob("ran")]
+
+
 def test_the_rest_of_the_working_tree_is_read_only_and_nothing_answers_in_it(users_cli):
     root = users_cli.workdir
     make_repositories(root)

@@ -9,7 +9,7 @@ Git directories whose own places are behind symbolic links are refused: no mount
 
 A mount can protect only what is there. What is missing and would be obeyed is therefore made, with the content that
 means to git what its absence means: a `hooks` directory without hooks, a `commondir` that names its own directory, and
-empty settings. They stay behind: removing them at the end of one sandbox would open them to another one in the same
+empty settings (`gitnamed` does the same for what settings name). They stay behind: removing them at the end of one sandbox would open them to another one in the same
 repository. In a bare repository in a working tree, which may be somebody's test data, nothing is made.
 """
 
@@ -17,6 +17,7 @@ import errno
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -26,9 +27,9 @@ from belljar.sandbox.files.gitlayout import (
     has_worktree_settings,
     is_git_directory,
     main_working_tree_of,
-    settings,
     working_tree_of,
 )
+from belljar.sandbox.files.gitnamed import named_in_settings, occupy
 
 PLACES: Final = ("hooks", "config", "config.worktree", "commondir", "gitdir", "rebase-merge", "sequencer")
 
@@ -53,9 +54,11 @@ def protect(root: Path, writable: Collection[Path], is_exempt: Callable[[Path], 
     for path, is_directory in git_directories(root):
         if is_directory:
             _refuse_links(path, is_exempt)
-            if path == root or path.name == ".git" or (path / "worktrees").is_dir():
+            is_completed = path == root or path.name == ".git" or (path / "worktrees").is_dir()
+            if is_completed:
                 _complete_all(path, root.stat().st_uid, is_exempt)
             found += _in_git_directory(path, writable)
+            found += _named(path, writable, is_exempt, is_completed=is_completed)
         else:
             found.append(path)
     return [place for place in found if not is_exempt(place)]
@@ -85,15 +88,12 @@ def git_directory_that_runs(path: Path) -> Path | None:
 
 def _in_git_directory(git: Path, writable: Collection[Path]) -> Iterator[Path]:
     yield from (git / name for name in PLACES)
-    main = main_working_tree_of(git)
-    yield from _named_in_settings(git, main)
-    if git.name == ".git" and not _is_worked_in(main, git, writable):
+    if git.name == ".git" and not _is_worked_in(main_working_tree_of(git), git, writable):
         yield from (git / name for name in _OF_THE_WORKING_TREE)
     for worktree in _worktrees(git):
         top = working_tree_of(worktree)
         if top is not None and _is_worked_in(top, git, writable):
             yield from (worktree / name for name in PLACES)
-            yield from _named_in_settings(git, top)
             yield from _in_modules(worktree, writable)
         else:
             yield worktree
@@ -105,15 +105,33 @@ def _in_modules(git: Path, writable: Collection[Path]) -> Iterator[Path]:
         yield from _in_git_directory(module, writable)
 
 
-def _named_in_settings(git: Path, top: Path) -> Iterator[Path]:
-    """Yield the hooks and settings that a repository's settings, or the user's own, name for a working tree."""
-    home = Path(os.environ.get("HOME") or "/nonexistent")
-    for file in (git / "config", home / ".gitconfig", home / ".config/git/config"):
-        for name, value in settings(file):
-            around = {"include.path": file.parent, "includeif.path": file.parent, "core.hookspath": top}
-            if name in around and value:
-                place = home / value[2:] if value.startswith("~/") else Path(value)
-                yield Path(os.path.normpath(around[name] / place))
+def _named(
+    git: Path, writable: Collection[Path], is_exempt: Callable[[Path], bool], *, is_completed: bool
+) -> Iterator[Path]:
+    """Yield what settings name for the working trees of a repository; make what is missing where it can be made."""
+    refuse_link = partial(_refuse_link, instead="`git config core.hooksPath {}` may do the same", is_exempt=is_exempt)
+    for common, administration, top in _working_trees(git, writable):
+        for place, is_directory in named_in_settings(common, administration, top):
+            roots = [root for root in writable if root in place.parents and root.is_dir()]
+            if is_completed and roots and not is_exempt(place):
+                root = max(roots, key=lambda root: len(root.parts))
+                make = partial(_make, owner=root.stat().st_uid)
+                yield occupy(root, place, None if is_directory else b"", refuse_link, make)
+            else:
+                yield place
+
+
+def _working_trees(git: Path, writable: Collection[Path]) -> Iterator[tuple[Path, Path, Path]]:
+    """Yield the git directory, the one of the working tree and its top, for those that a sandbox can work in."""
+    yield git, git, main_working_tree_of(git)
+    for worktree in _worktrees(git):
+        top = working_tree_of(worktree)
+        if top is not None and _is_worked_in(top, git, writable):
+            yield git, worktree, top
+            for module in _modules(worktree):
+                yield from _working_trees(module, writable)
+    for module in _modules(git):
+        yield from _working_trees(module, writable)
 
 
 def _is_worked_in(top: Path, git: Path, writable: Collection[Path]) -> bool:
