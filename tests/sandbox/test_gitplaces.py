@@ -33,6 +33,13 @@ def test_what_is_missing_is_made_and_says_nothing(tmp_path):
     assert not list((git / "hooks").iterdir())
 
 
+def test_a_commondir_that_hides_the_working_tree_is_not_made(tmp_path):
+    git = make_git_directory(tmp_path / ".git", "[core]\n\tworktree = /elsewhere\n")
+    with pytest.raises(GitPlaceError, match=r"sets core\.worktree, which git ignores beside a commondir"):
+        protected(tmp_path)
+    assert not (git / "commondir").exists()
+
+
 def test_what_may_be_written_is_not_made(tmp_path):
     git = make_git_directory(tmp_path / ".git")
     assert protected(tmp_path, allowed=".git") == set()

@@ -63,7 +63,9 @@ def find_repository(directory: Path) -> Repository | None:
             return Repository(top, link)
         if link.is_dir():
             # Git searches further up. An agent that removes a HEAD must not be shown the next repository for that.
-            raise RepositoryError(f"{link} is no git directory, as its HEAD or objects are missing; repair or remove it")
+            raise RepositoryError(
+                f"{link} is no git directory, as its HEAD or objects are missing; repair or remove it"
+            )
         if link.is_file():
             return Repository(top, _followed(link))
     return None

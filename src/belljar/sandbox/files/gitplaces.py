@@ -9,12 +9,14 @@ Git directories whose own places are behind symbolic links are refused: no mount
 
 A mount can protect only what is there. What is missing and would be obeyed is therefore made, with the content that
 means to git what its absence means: a `hooks` directory without hooks, a `commondir` that names its own directory, and
-empty settings (`gitnamed` does the same for what settings name). They stay behind: removing them at the end of one sandbox would open them to another one in the same
-repository. In a bare repository in a working tree, which may be somebody's test data, nothing is made.
+empty settings (`gitnamed` does the same for what settings name). They stay behind: removing them at the end of one
+sandbox would open them to another one in the same repository. In a bare repository in a working tree, which may be
+somebody's test data, nothing is made.
 """
 
 import errno
 import os
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -27,6 +29,7 @@ from belljar.sandbox.files.gitlayout import (
     has_worktree_settings,
     is_git_directory,
     main_working_tree_of,
+    settings,
     working_tree_of,
 )
 from belljar.sandbox.files.gitnamed import named_in_settings, occupy
@@ -34,6 +37,7 @@ from belljar.sandbox.files.gitnamed import named_in_settings, occupy
 PLACES: Final = ("hooks", "config", "config.worktree", "commondir", "gitdir", "rebase-merge", "sequencer")
 
 _OF_THE_WORKING_TREE: Final = ("HEAD", "index")
+_TRUE: Final = {"true", "yes", "on", "1"}
 
 OWN_COMMON_DIRECTORY: Final = b"./\n"
 """A `commondir` that says what is true without one, to git, libgit2 and gitoxide. Without the slash, libgit2 fails."""
@@ -78,6 +82,30 @@ def _refuse_link(link: Path, instead: str, is_exempt: Callable[[Path], bool]) ->
             f"put what it leads to in its place ({instead.format(link.resolve())}), or let it be changed: "
             f"--allow-write {link}"
         )
+
+
+def ignored_beside_commondir(git: Path) -> str | None:
+    """Return what is wrong with making a `commondir`, and what to do: git ignores two settings of where one is.
+
+    Without core.bare, it takes the directory around a repository of linked worktrees for another working tree. Of a
+    submodule, it finds the working tree by the `.git` file.
+    """
+    if os.path.lexists(git / "commondir") or has_worktree_settings(git):
+        return None
+    values, main = dict(settings(git / "config")), main_working_tree_of(git)
+    is_submodule = any(path.name == "modules" and is_git_directory(path.parent) for path in git.parents)
+    if values.get("core.bare", "").lower() in _TRUE and _worktrees(git):
+        name, value = "core.bare", "true"
+    elif main != git.parent and not is_submodule:
+        name, value = "core.worktree", shlex.quote(str(main))
+    else:
+        return None
+    command = f"git --git-dir={shlex.quote(str(git))} config"
+    return (
+        f"{git / 'config'} sets {name}, which git ignores beside a commondir, and without one a sandbox could mislead "
+        f"git;\nset it where it counts: {command} extensions.worktreeConfig true && "
+        f"{command} --worktree {name} {value} && {command} --unset {name}"
+    )
 
 
 def git_directory_that_runs(path: Path) -> Path | None:
@@ -149,14 +177,14 @@ def _worktrees(git: Path) -> list[Path]:
 def _modules(git: Path) -> Iterator[Path]:
     """Yield the git directories of a repository's submodules, whose names may have slashes."""
     if (git / "modules").is_dir() and not (git / "modules").is_symlink():
-        yield from (
-            path for path, is_directory in git_directories(git / "modules", is_complete=True) if is_directory
-        )
+        yield from (path for path, is_directory in git_directories(git / "modules", is_complete=True) if is_directory)
 
 
 def _complete_all(git: Path, owner: int, is_exempt: Callable[[Path], bool]) -> None:
     if not (is_git_directory(git) or os.path.lexists(git / "config")):
         return
+    if not is_exempt(git / "commondir") and (problem := ignored_beside_commondir(git)):
+        raise GitPlaceError(f"{problem}\n(or let a sandbox make one: --allow-write {git / 'commondir'})")
     common_places: dict[str, bytes | None] = {"hooks": None, "commondir": OWN_COMMON_DIRECTORY, "config": b""}
     places: dict[str, bytes | None] = {"config.worktree": b""} if has_worktree_settings(git) else {}
     _complete(git, common_places | places, owner, is_exempt)

@@ -95,6 +95,8 @@ def _usable_repository(workdir: Path) -> gitlayout.Repository | None:
     repository = gitlayout.find_repository(workdir)
     if repository is None or repository.common.is_relative_to(workdir):
         return None
+    if problem := gitplaces.ignored_beside_commondir(repository.common):
+        raise gitlayout.RepositoryError(problem)
     owner = workdir.stat().st_uid
     for place in repository:
         if place.stat().st_uid != owner:
