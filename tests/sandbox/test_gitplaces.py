@@ -127,6 +127,13 @@ def test_what_settings_name_is_followed_and_made(tmp_path):
     assert (tmp_path / "missing").read_text() == ""
 
 
+def test_what_settings_name_through_a_link_elsewhere_is_made(tmp_path):
+    root = tmp_path / "root"
+    make_git_directory(root / ".git", f"[core]\n\thooksPath = {tmp_path}/link/hooks\n")
+    (tmp_path / "link").symlink_to(root)
+    assert "hooks" in protected(root)
+
+
 def test_links_to_what_settings_name_are_refused(tmp_path):
     make_git_directory(tmp_path / ".git", "[core]\nhooksPath = tools/hooks\n")
     make(tmp_path, **{"real/hooks/x": ""})
@@ -139,6 +146,8 @@ def test_links_to_what_settings_name_are_refused(tmp_path):
 def test_settings_as_git_writes_them(tmp_path):
     make(tmp_path, config='[core] bare = false\n[includeIf "gitdir:~/x"]\n\tpath = "a b" # c\n[a.b]\nc=d;e\n')
     assert list(settings(tmp_path / "config")) == [("core.bare", "false"), ("includeif.path", "a b"), ("a.b.c", "d")]
+    make(tmp_path, other='\ufeff[a]\nb = a/"b c"/\\"d\\\\ \n[a "x\\"]y"]\nc = one\\\n two " " ; \\\nd =\n')
+    assert list(settings(tmp_path / "other")) == [("a.b", 'a/b c/"d\\'), ("a.c", "one two  "), ("a.d", "")]
 
 
 def test_a_git_file_is_followed_if_the_directory_leads_back(tmp_path):

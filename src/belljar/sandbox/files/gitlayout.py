@@ -21,7 +21,7 @@ MAX_ENTRIES: Final = 20_000
 """How many directory entries a search for repositories reads, the topmost first: less than 50 ms."""
 
 _MAX_FILE: Final = 1 << 20
-_SECTION: Final = re.compile(r'\[\s*([\w.-]+)(?:\s+"[^"]*")?\s*\]')
+_SECTION: Final = re.compile(r'\[\s*([\w.-]+)(?:\s+"(?:[^"\\]|\\.)*")?\s*\]')
 _SETTING: Final = re.compile(r"([A-Za-z][\w-]*)\s*=\s*(.*)")
 
 
@@ -111,12 +111,13 @@ def _has_git_entries(path: str, names: Collection[str]) -> bool:
 def settings(file: Path) -> Iterator[tuple[str, str]]:
     """Yield the settings in one of git's files, as `section.name` in lower case and the value."""
     section = ""
-    for line in _text(file).splitlines():
+    lines = iter(_text(file).removeprefix("\ufeff").split("\n"))
+    for line in lines:
         rest = line.strip()
         if head := _SECTION.match(rest):
             section, rest = head[1].lower(), rest[head.end() :].strip()
         if setting := _SETTING.match(rest):
-            yield f"{section}.{setting[1].lower()}", _unquoted(setting[2])
+            yield f"{section}.{setting[1].lower()}", _value(setting[2], lines)
 
 
 def has_worktree_settings(common: Path) -> bool:
@@ -162,7 +163,23 @@ def _text(file: Path) -> str:
     return ""
 
 
-def _unquoted(value: str) -> str:
-    if value.startswith('"'):
-        return value[1:].partition('"')[0].replace("\\\\", "\\")
-    return re.split(r"\s*[#;]", value)[0].strip()
+def _value(text: str, lines: Iterator[str]) -> str:
+    """Return the value that git reads in the rest of a line, and in those that a backslash continues it on."""
+    value, end, is_quoted = "", 0, False
+    characters = iter(text)
+    while character := next(characters, ""):
+        if character == "\\":
+            character = next(characters, "")
+            if not character:
+                characters = iter(next(lines, "").rstrip())
+                continue
+            character = {"n": "\n", "t": "\t", "b": "\b"}.get(character, character)
+        elif character == '"':
+            is_quoted = not is_quoted
+            continue
+        elif character in "#;" and not is_quoted:
+            break
+        value += character
+        if is_quoted or not character.isspace():
+            end = len(value)  # spaces at the end count in quotes only
+    return value[:end]

@@ -1,7 +1,7 @@
 """Hooks and further settings that git's settings name, which may lie in a working tree.
 
 Git reads what an included file includes in turn. What is missing is made, as in a git directory: an empty directory has
-no hooks, and an empty file no settings. A symbolic link on the way is refused, since a sandbox could replace it.
+no hooks, and an empty file no settings. Symbolic links on the way, which a sandbox could replace, are not followed.
 """
 
 import os
@@ -12,7 +12,6 @@ from typing import Final
 from belljar.sandbox.files.gitlayout import settings
 
 _SYSTEM: Final = Path("/etc/gitconfig")
-RefuseLink = Callable[[Path], None]
 Make = Callable[[int, Path, bytes | None], None]
 """Makes a file with a content, or else a directory, in an open directory."""
 
@@ -43,7 +42,7 @@ def named_in_settings(git: Path, administration: Path, top: Path) -> Iterator[tu
             yield place.parent if is_directory and place.name == "_" else place, is_directory
 
 
-def occupy(root: Path, place: Path, content: bytes | None, refuse_link: RefuseLink, make: Make) -> Path:
+def occupy(root: Path, place: Path, content: bytes | None, make: Make) -> Path:
     """Make a place that is missing, and the directories from a root to it; return what keeps another from being made.
 
     That is the place, or a file in the way. `make` leaves what is there, and may make nothing where no sandbox can.
@@ -52,8 +51,6 @@ def occupy(root: Path, place: Path, content: bytes | None, refuse_link: RefuseLi
     try:
         for name in place.relative_to(root).parts:
             path /= name
-            if path.is_symlink():
-                refuse_link(path)
             make(directory, path, content if path == place else None)
             if path != place:
                 below = os.open(name, _DIRECTORY, dir_fd=directory)

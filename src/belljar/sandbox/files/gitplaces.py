@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from belljar.errors import BelljarError
+from belljar.linux.files.trusted import links_on
 from belljar.sandbox.files.gitlayout import (
     git_directories,
     has_worktree_settings,
@@ -137,14 +138,16 @@ def _named(
     git: Path, writable: Collection[Path], is_exempt: Callable[[Path], bool], *, is_completed: bool
 ) -> Iterator[Path]:
     """Yield what settings name for the working trees of a repository; make what is missing where it can be made."""
-    refuse_link = partial(_refuse_link, instead="`git config core.hooksPath {}` may do the same", is_exempt=is_exempt)
     for common, administration, top in _working_trees(git, writable):
-        for place, is_directory in named_in_settings(common, administration, top):
+        for named, is_directory in named_in_settings(common, administration, top):
+            for link in (link for link in links_on(named) if any(map(link.is_relative_to, writable))):
+                _refuse_link(link, "`git config core.hooksPath {}` may do the same", is_exempt)
+            place = Path(os.path.realpath(named))
             roots = [root for root in writable if root in place.parents and root.is_dir()]
             if is_completed and roots and not is_exempt(place):
                 root = max(roots, key=lambda root: len(root.parts))
                 make = partial(_make, owner=root.stat().st_uid)
-                yield occupy(root, place, None if is_directory else b"", refuse_link, make)
+                yield occupy(root, place, None if is_directory else b"", make)
             else:
                 yield place
 
