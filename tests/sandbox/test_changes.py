@@ -76,3 +76,23 @@ def test_places_that_were_made_or_changed(tmp_path):
     (tmp_path / ".vscode").mkdir()
     assert changed_places(tmp_path, since) == [".vscode", ".npmrc"]
     assert changed_places(tmp_path, since, [Path(".vscode")]) == [".npmrc"]
+
+
+def test_links_and_stopped_rebases_in_git_directories_are_named(tmp_path):
+    """Git outside appends to a log through a link, and `git gc` deletes what a link in `worktrees` leads to."""
+    git = tmp_path / "repository/.git"
+    for name in ("HEAD", "modules/a/HEAD", "modules/a/config", "logs/refs/heads/objects/old", "objects/aa/object"):
+        (git / name).parent.mkdir(parents=True, exist_ok=True)
+        (git / name).touch()
+    (git / "modules/a/objects").mkdir()
+    (tmp_path / "repository/src").mkdir()
+    since = later_than(git / "HEAD")
+    assert changed_places(tmp_path / "repository", since) == []
+    (git / "modules/a/rebase-merge").mkdir()
+    (git / "modules/a/rebase-merge/git-rebase-todo").touch()
+    links = (".git/logs/refs/heads/objects/new", ".git/worktrees", ".git/modules/a/COMMIT_EDITMSG")
+    for name in links:
+        (tmp_path / "repository" / name).symlink_to("/elsewhere")
+    expected = {*links, ".git/modules/a/rebase-merge"}
+    assert set(changed_places(tmp_path / "repository", since)) == expected
+    assert set(changed_places(tmp_path / "repository/src", since)) == {f"{tmp_path}/repository/{x}" for x in expected}

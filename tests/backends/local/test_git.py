@@ -156,6 +156,41 @@ def test_a_bind_is_protected_as_well(repositories):
     assert (done.returncode, "the host's git runs what is there" in done.stderr) == (125, True)
 
 
+@pytest.mark.parametrize(("place", "hooks"), [("repository/src", "src/hooks"), ("linked", "hooks")])
+def test_hooks_that_settings_name_where_none_are(repositories, place, hooks):
+    """Of a git directory that is shown besides: an agent can neither make the directory nor put anything into it."""
+    root = repositories.workdir
+    git(root / "repository", "config", "core.hooksPath", hooks)
+    script = "mkdir hooks; printf '#!/bin/sh\ntouch ran\n' >hooks/pre-commit; chmod +x hooks/*; echo x >control"
+    done = repositories.run("--workdir", str(root / place), "--", "sh", "-c", script)
+    assert (root / place / "control").exists(), done.stderr
+    git(root / place, "commit", "-q", "--allow-empty", "-m", "next")
+    assert not list((root / place / "hooks").iterdir())
+    assert not [*root.rglob("ran")]
+
+
+def test_a_bare_repository_with_worktrees_stays_bare(own_cli):
+    """Git ignores core.bare beside a commondir, unless it is set for the one working tree, as the message says."""
+    root = own_cli.workdir
+    make_repositories(root)
+    git(root, "clone", "-q", "--bare", "library", "project/.bare")
+    (root / "project/.git").write_text("gitdir: ./.bare\n")
+    git(root / "project", "worktree", "add", "-q", "feature")
+    in_worktree = ("--workdir", str(root / "project/feature"), "--", "git", "rev-parse", "--absolute-git-dir")
+    done = own_cli.run(*in_worktree)
+    assert "sets core.bare, which git ignores beside a commondir" in done.stderr
+    done = own_cli.run("--workdir", str(root / "project"), "--", "true")
+    assert (done.returncode, (root / "project/.bare/commondir").exists()) == (125, False)
+    commands = done.stderr.partition("where it counts: ")[2].splitlines()[0]
+    subprocess.run(["sh", "-c", commands], check=True)
+    done = own_cli.run(*in_worktree)
+    assert done.stdout == f"{root}/project/.bare/worktrees/feature\n", done.stderr
+    assert "(bare)" in git(root / "project", "worktree", "list")
+    git(root / "project", "worktree", "add", "-q", "main", "main")
+    with pytest.raises(subprocess.CalledProcessError):
+        git(root / "project", "status")
+
+
 def test_the_rest_of_the_working_tree_is_read_only_and_nothing_answers_in_it(users_cli):
     root = users_cli.workdir
     make_repositories(root)

@@ -5,7 +5,7 @@ A file's change time is the kernel's, and nobody can set it. So nothing has to b
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -19,6 +19,7 @@ MOST_FILES: Final = 200_000
 """How many files are looked at before a summary would take too long."""
 
 _DATA: Final = {".git/objects", ".git/lfs"}
+_GIT_DATA: Final = {"objects", "lfs"}
 _GIT_SETTINGS: Final = {"config", "config.worktree", "commondir"}
 
 
@@ -54,10 +55,36 @@ def _places_of_git(workdir: Path) -> Iterator[Path]:
     with suppress(RepositoryError):
         repository = find_repository(workdir)
         if repository is not None and not repository.common.is_relative_to(workdir):
-            for git in (repository.common, *repository.common.glob("worktrees/*")):
-                yield from (git / name for name in GIT_PLACES)
+            yield from _places_in(repository.common)
     for path, is_directory in git_directories(workdir):
-        yield from (path / name for name in GIT_PLACES) if is_directory else (path,)
+        yield from _places_in(path) if is_directory else (path,)
+
+
+def _places_in(git: Path) -> Iterator[Path]:
+    modules = [path for path, is_directory in git_directories(git / "modules") if is_directory]
+    directories = (git, *git.glob("worktrees/*"), *modules)
+    yield from (directory / name for directory in directories for name in GIT_PLACES)
+    # Not by their names alone: a branch can have them, too.
+    yield from _links_in(git, {f"{directory}/{name}" for directory in directories for name in _GIT_DATA})
+
+
+def _links_in(git: Path, left_out: Collection[str]) -> Iterator[Path]:
+    """Yield the symbolic links in a git directory: git writes through that of a log, and deletes what others lead to.
+
+    Git makes none itself, and nothing keeps an agent from making one. Too many entries are as good as a link.
+    """
+    waiting, seen = [str(git)], 0
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                seen += 1
+                if entry.is_symlink():
+                    yield Path(entry.path)
+                elif entry.path not in left_out and entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+        if seen > MOST_FILES:
+            yield git
+            return
 
 
 def _is_neutral(path: Path) -> bool:

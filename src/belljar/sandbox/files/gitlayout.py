@@ -10,7 +10,7 @@ One that lies in the working tree, as the `.bare` of some, needs no such proof: 
 import os
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -21,7 +21,7 @@ MAX_ENTRIES: Final = 20_000
 """How many directory entries a search for repositories reads, the topmost first: less than 50 ms."""
 
 _MAX_FILE: Final = 1 << 20
-_SECTION: Final = re.compile(r'\[\s*([\w.-]+)(?:\s+"[^"]*")?\s*\]')
+_SECTION: Final = re.compile(r'\[\s*([\w.-]+)(?:\s+"(?:[^"\\]|\\.)*")?\s*\]')
 _SETTING: Final = re.compile(r"([A-Za-z][\w-]*)\s*=\s*(.*)")
 
 
@@ -61,15 +61,21 @@ def find_repository(directory: Path) -> Repository | None:
             )
         if link.is_dir() and is_git_directory(link):
             return Repository(top, link)
+        if link.is_dir():
+            # Git searches further up. An agent that removes a HEAD must not be shown the next repository for that.
+            raise RepositoryError(
+                f"{link} is no git directory, as its HEAD or objects are missing; repair or remove it"
+            )
         if link.is_file():
             return Repository(top, _followed(link))
     return None
 
 
-def git_directories(directory: Path) -> Iterator[tuple[Path, bool]]:
+def git_directories(directory: Path, *, is_complete: bool = False) -> Iterator[tuple[Path, bool]]:
     """Yield the git directories in a directory, itself included, and `.git` files; and whether it is a directory.
 
-    A directory called `.git` counts even if git would not take it: an agent can have removed its HEAD, for a while.
+    A directory that is called `.git` or has git's settings counts even if git would not take it: an agent can have
+    removed its HEAD, for a while, but not its settings. With `is_complete`, too many entries raise RepositoryError.
     """
     waiting, seen = deque([str(directory)]), 0
     while waiting and seen <= MAX_ENTRIES:
@@ -78,7 +84,7 @@ def git_directories(directory: Path) -> Iterator[tuple[Path, bool]]:
         with suppress(OSError), os.scandir(path) as entries:
             found = {entry.name: entry for entry in entries}
         seen += len(found)
-        if path.endswith("/.git") or ("HEAD" in found and ("objects" in found or "commondir" in found)):
+        if path.endswith("/.git") or _has_git_entries(path, found):
             yield Path(path), True
             continue
         for name, entry in found.items():
@@ -87,17 +93,31 @@ def git_directories(directory: Path) -> Iterator[tuple[Path, bool]]:
                 yield Path(entry.path), is_directory
             elif is_directory:
                 waiting.append(entry.path)
+    if waiting and is_complete:
+        raise RepositoryError(
+            f"{directory} has more than {MAX_ENTRIES} entries outside of git directories, and not all are searched;\n"
+            "remove what does not belong there"
+        )
+
+
+def _has_git_entries(path: str, names: Collection[str]) -> bool:
+    if "HEAD" in names and ("objects" in names or "commondir" in names):
+        return True
+    return "config" in names and any(
+        name == "core.repositoryformatversion" for name, _ in settings(Path(path, "config"))
+    )
 
 
 def settings(file: Path) -> Iterator[tuple[str, str]]:
     """Yield the settings in one of git's files, as `section.name` in lower case and the value."""
     section = ""
-    for line in _text(file).splitlines():
+    lines = iter(_text(file).removeprefix("\ufeff").split("\n"))
+    for line in lines:
         rest = line.strip()
         if head := _SECTION.match(rest):
             section, rest = head[1].lower(), rest[head.end() :].strip()
         if setting := _SETTING.match(rest):
-            yield f"{section}.{setting[1].lower()}", _unquoted(setting[2])
+            yield f"{section}.{setting[1].lower()}", _value(setting[2], lines)
 
 
 def has_worktree_settings(common: Path) -> bool:
@@ -143,7 +163,23 @@ def _text(file: Path) -> str:
     return ""
 
 
-def _unquoted(value: str) -> str:
-    if value.startswith('"'):
-        return value[1:].partition('"')[0].replace("\\\\", "\\")
-    return re.split(r"\s*[#;]", value)[0].strip()
+def _value(text: str, lines: Iterator[str]) -> str:
+    """Return the value that git reads in the rest of a line, and in those that a backslash continues it on."""
+    value, end, is_quoted = "", 0, False
+    characters = iter(text)
+    while character := next(characters, ""):
+        if character == "\\":
+            character = next(characters, "")
+            if not character:
+                characters = iter(next(lines, "").rstrip())
+                continue
+            character = {"n": "\n", "t": "\t", "b": "\b"}.get(character, character)
+        elif character == '"':
+            is_quoted = not is_quoted
+            continue
+        elif character in "#;" and not is_quoted:
+            break
+        value += character
+        if is_quoted or not character.isspace():
+            end = len(value)  # spaces at the end count in quotes only
+    return value[:end]

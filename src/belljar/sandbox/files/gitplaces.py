@@ -9,18 +9,22 @@ Git directories whose own places are behind symbolic links are refused: no mount
 
 A mount can protect only what is there. What is missing and would be obeyed is therefore made, with the content that
 means to git what its absence means: a `hooks` directory without hooks, a `commondir` that names its own directory, and
-empty settings. They stay behind: removing them at the end of one sandbox would open them to another one in the same
-repository. In a bare repository in a working tree, which may be somebody's test data, nothing is made.
+empty settings (`gitnamed` does the same for what settings name). They stay behind: removing them at the end of one
+sandbox would open them to another one in the same repository. In a bare repository in a working tree, which may be
+somebody's test data, nothing is made.
 """
 
 import errno
 import os
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from belljar.errors import BelljarError
+from belljar.linux.files.trusted import links_on
 from belljar.sandbox.files.gitlayout import (
     git_directories,
     has_worktree_settings,
@@ -29,10 +33,12 @@ from belljar.sandbox.files.gitlayout import (
     settings,
     working_tree_of,
 )
+from belljar.sandbox.files.gitnamed import named_in_settings, occupy
 
 PLACES: Final = ("hooks", "config", "config.worktree", "commondir", "gitdir", "rebase-merge", "sequencer")
 
 _OF_THE_WORKING_TREE: Final = ("HEAD", "index")
+_TRUE: Final = {"true", "yes", "on", "1"}
 
 OWN_COMMON_DIRECTORY: Final = b"./\n"
 """A `commondir` that says what is true without one, to git, libgit2 and gitoxide. Without the slash, libgit2 fails."""
@@ -53,9 +59,11 @@ def protect(root: Path, writable: Collection[Path], is_exempt: Callable[[Path], 
     for path, is_directory in git_directories(root):
         if is_directory:
             _refuse_links(path, is_exempt)
-            if path == root or path.name == ".git" or (path / "worktrees").is_dir():
+            is_completed = path == root or path.name == ".git" or (path / "worktrees").is_dir()
+            if is_completed:
                 _complete_all(path, root.stat().st_uid, is_exempt)
             found += _in_git_directory(path, writable)
+            found += _named(path, writable, is_exempt, is_completed=is_completed)
         else:
             found.append(path)
     return [place for place in found if not is_exempt(place)]
@@ -77,6 +85,30 @@ def _refuse_link(link: Path, instead: str, is_exempt: Callable[[Path], bool]) ->
         )
 
 
+def ignored_beside_commondir(git: Path) -> str | None:
+    """Return what is wrong with making a `commondir`, and what to do: git ignores two settings of where one is.
+
+    Without core.bare, it takes the directory around a repository of linked worktrees for another working tree. Of a
+    submodule, it finds the working tree by the `.git` file.
+    """
+    if os.path.lexists(git / "commondir") or has_worktree_settings(git):
+        return None
+    values, main = dict(settings(git / "config")), main_working_tree_of(git)
+    is_submodule = any(path.name == "modules" and is_git_directory(path.parent) for path in git.parents)
+    if values.get("core.bare", "").lower() in _TRUE and _worktrees(git):
+        name, value = "core.bare", "true"
+    elif main != git.parent and not is_submodule:
+        name, value = "core.worktree", shlex.quote(str(main))
+    else:
+        return None
+    command = f"git --git-dir={shlex.quote(str(git))} config"
+    return (
+        f"{git / 'config'} sets {name}, which git ignores beside a commondir, and without one a sandbox could mislead "
+        f"git;\nset it where it counts: {command} extensions.worktreeConfig true && "
+        f"{command} --worktree {name} {value} && {command} --unset {name}"
+    )
+
+
 def git_directory_that_runs(path: Path) -> Path | None:
     """Return the git directory that a path lies in, if it is a place that the host's git runs or follows."""
     git = next(filter(is_git_directory, path.parents), None)
@@ -85,15 +117,12 @@ def git_directory_that_runs(path: Path) -> Path | None:
 
 def _in_git_directory(git: Path, writable: Collection[Path]) -> Iterator[Path]:
     yield from (git / name for name in PLACES)
-    main = main_working_tree_of(git)
-    yield from _named_in_settings(git, main)
-    if git.name == ".git" and not _is_worked_in(main, git, writable):
+    if git.name == ".git" and not _is_worked_in(main_working_tree_of(git), git, writable):
         yield from (git / name for name in _OF_THE_WORKING_TREE)
     for worktree in _worktrees(git):
         top = working_tree_of(worktree)
         if top is not None and _is_worked_in(top, git, writable):
             yield from (worktree / name for name in PLACES)
-            yield from _named_in_settings(git, top)
             yield from _in_modules(worktree, writable)
         else:
             yield worktree
@@ -105,15 +134,35 @@ def _in_modules(git: Path, writable: Collection[Path]) -> Iterator[Path]:
         yield from _in_git_directory(module, writable)
 
 
-def _named_in_settings(git: Path, top: Path) -> Iterator[Path]:
-    """Yield the hooks and settings that a repository's settings, or the user's own, name for a working tree."""
-    home = Path(os.environ.get("HOME") or "/nonexistent")
-    for file in (git / "config", home / ".gitconfig", home / ".config/git/config"):
-        for name, value in settings(file):
-            around = {"include.path": file.parent, "includeif.path": file.parent, "core.hookspath": top}
-            if name in around and value:
-                place = home / value[2:] if value.startswith("~/") else Path(value)
-                yield Path(os.path.normpath(around[name] / place))
+def _named(
+    git: Path, writable: Collection[Path], is_exempt: Callable[[Path], bool], *, is_completed: bool
+) -> Iterator[Path]:
+    """Yield what settings name for the working trees of a repository; make what is missing where it can be made."""
+    for common, administration, top in _working_trees(git, writable):
+        for named, is_directory in named_in_settings(common, administration, top):
+            for link in (link for link in links_on(named) if any(map(link.is_relative_to, writable))):
+                _refuse_link(link, "`git config core.hooksPath {}` may do the same", is_exempt)
+            place = Path(os.path.realpath(named))
+            roots = [root for root in writable if root in place.parents and root.is_dir()]
+            if is_completed and roots and not is_exempt(place):
+                root = max(roots, key=lambda root: len(root.parts))
+                make = partial(_make, owner=root.stat().st_uid)
+                yield occupy(root, place, None if is_directory else b"", make)
+            else:
+                yield place
+
+
+def _working_trees(git: Path, writable: Collection[Path]) -> Iterator[tuple[Path, Path, Path]]:
+    """Yield the git directory, the one of the working tree and its top, for those that a sandbox can work in."""
+    yield git, git, main_working_tree_of(git)
+    for worktree in _worktrees(git):
+        top = working_tree_of(worktree)
+        if top is not None and _is_worked_in(top, git, writable):
+            yield git, worktree, top
+            for module in _modules(worktree):
+                yield from _working_trees(module, writable)
+    for module in _modules(git):
+        yield from _working_trees(module, writable)
 
 
 def _is_worked_in(top: Path, git: Path, writable: Collection[Path]) -> bool:
@@ -131,12 +180,14 @@ def _worktrees(git: Path) -> list[Path]:
 def _modules(git: Path) -> Iterator[Path]:
     """Yield the git directories of a repository's submodules, whose names may have slashes."""
     if (git / "modules").is_dir() and not (git / "modules").is_symlink():
-        yield from (path for path, is_directory in git_directories(git / "modules") if is_directory)
+        yield from (path for path, is_directory in git_directories(git / "modules", is_complete=True) if is_directory)
 
 
 def _complete_all(git: Path, owner: int, is_exempt: Callable[[Path], bool]) -> None:
     if not (is_git_directory(git) or os.path.lexists(git / "config")):
         return
+    if not is_exempt(git / "commondir") and (problem := ignored_beside_commondir(git)):
+        raise GitPlaceError(f"{problem}\n(or let a sandbox make one: --allow-write {git / 'commondir'})")
     common_places: dict[str, bytes | None] = {"hooks": None, "commondir": OWN_COMMON_DIRECTORY, "config": b""}
     places: dict[str, bytes | None] = {"config.worktree": b""} if has_worktree_settings(git) else {}
     _complete(git, common_places | places, owner, is_exempt)

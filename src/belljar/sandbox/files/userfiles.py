@@ -32,7 +32,10 @@ def user_files(spec: SandboxSpec, workdir: Path | None) -> UserFiles:
     binds = sorted((*own, *spec.binds), key=lambda bind: len(bind.target.parts))
     _check_all(binds)
     roots = [bind.source for bind in binds if bind.writable]
-    kept = {place: None for root in roots for place in _kept_in(root, spec, workdir, roots)}
+    exempt = [(workdir or Path("/")) / path for path in spec.allow_write]
+    # The settings of one repository may name something in another root.
+    git_places = [place for root in roots for place in _git_places(root, roots, exempt)]
+    kept = {place: None for root in roots for place in _kept_in(root, spec, workdir, exempt, git_places)}
     parts = [part for bind in binds for part in (bind, *(_protected(bind, kept) if bind.writable else ()))]
     return UserFiles(around, tuple(_without_hidden(parts)))
 
@@ -92,6 +95,8 @@ def _usable_repository(workdir: Path) -> gitlayout.Repository | None:
     repository = gitlayout.find_repository(workdir)
     if repository is None or repository.common.is_relative_to(workdir):
         return None
+    if problem := gitplaces.ignored_beside_commondir(repository.common):
+        raise gitlayout.RepositoryError(problem)
     owner = workdir.stat().st_uid
     for place in repository:
         if place.stat().st_uid != owner:
@@ -126,25 +131,29 @@ def _check_all(binds: Iterable[Bind]) -> None:
             writable[bind.target] = bind.source
 
 
-def _kept_in(root: Path, spec: SandboxSpec, workdir: Path | None, roots: list[Path]) -> list[Path]:
-    """Return what must not be changed in something writable. Raises ViewError."""
-    exempt = [(workdir or Path("/")) / path for path in spec.allow_write]
+def _git_places(root: Path, roots: list[Path], exempt: list[Path]) -> list[Path]:
+    """Return what the host's git runs or follows in something writable. Raises ViewError."""
 
     def is_exempt(place: Path) -> bool:
         return any(map(place.is_relative_to, exempt))
 
-    others = [*spec.keep, *_own_places(root, spec.allow_write if root == workdir else ())]
-    if root.is_dir():
-        try:
-            others += gitplaces.protect(root, roots, is_exempt)
-        except gitplaces.GitPlaceError as error:
-            raise ViewError(str(error)) from error
     git = gitplaces.git_directory_that_runs(root)
     if git is not None and not is_exempt(root):
         raise ViewError(
             f"{root} cannot be written to from a sandbox: the host's git runs what is there, or takes orders from "
             f"it;\nshow it with --ro-bind, or show the repository, whose other files can be written to: --bind {git}"
         )
+    try:
+        return gitplaces.protect(root, roots, is_exempt) if root.is_dir() else []
+    except (gitlayout.RepositoryError, gitplaces.GitPlaceError) as error:
+        raise ViewError(str(error)) from error
+
+
+def _kept_in(
+    root: Path, spec: SandboxSpec, workdir: Path | None, exempt: list[Path], git_places: list[Path]
+) -> list[Path]:
+    """Return what must not be changed in something writable. Raises ViewError."""
+    others = [*spec.keep, *_own_places(root, spec.allow_write if root == workdir else ()), *git_places]
     kept = protected.existing(root, exempt, others)
     for path in protected.with_other_names(kept):
         raise ViewError(
