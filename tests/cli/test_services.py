@@ -247,12 +247,12 @@ def test_a_summary_tells_why_requests_failed():
     assert "✗ b  1 request, 0 tokens in, 0 out, 1 failed (unreachable)" in text
 
 
-def test_options_without_effect_are_named(tmp_path):
+def test_a_restriction_is_refused_where_nothing_would_enforce_it(tmp_path):
     options = ("--deny", "x.example", "--learn", "--no-network-isolation")
     command = [sys.executable, "-m", "belljar", "run", *options, "--", "true"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0
-    assert "warning: --deny, --learn: without effect beside --no-network-isolation\n" in done.stderr
+    assert done.returncode == 125
+    assert "--deny, --learn: nothing can enforce or report this with --no-network-isolation" in done.stderr
 
 
 def test_a_broker_is_refused_where_nothing_would_lead_to_it():

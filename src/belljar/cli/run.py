@@ -59,9 +59,8 @@ _OF_GATEWAY = (
     "resolver",
     "audit",
     "learn",
-    "summary",
 )
-"""Options that have no effect where no gateway is."""
+"""Options that take a gateway."""
 
 
 def _many(flag: str, metavar: str, text: str, completed_by: "Completion | None" = None) -> Callable[..., Any]:
@@ -257,8 +256,6 @@ class _Run:
         if options["no_network_isolation"]:
             whose = f"the network that {options['backend']} gives:" if self._backend.runs_images else "this machine's"
             self._say(f"the command has {whose} whole network (--no-network-isolation)")
-            if useless := [f"--{name.replace('_', '-')}" for name in _OF_GATEWAY if options[name]]:
-                self._say(f"warning: {', '.join(useless)}: without effect beside --no-network-isolation")
             self._ending = self._ending_with(None)
             return self._start(None, notice(None))
         policy = policy_of(self._policy_options(), self._exposed())
@@ -360,12 +357,8 @@ class _Run:
     def _check_backend(self) -> None:
         """Refuse options that a backend would have to ignore."""
         options = self._options
-        for given in ("--broker" if options["broker"] else "", flags_of(given_bounds(options))):
-            if given and options["no_network_isolation"]:
-                raise BelljarError(
-                    f"{given}: no broker is within reach of the command with --no-network-isolation; leave one of them "
-                    "out, or start `belljar proxy` for it"
-                )
+        if options["no_network_isolation"]:
+            self._check_unisolated()
         if self._backend.runs_images:
             if not options["image"]:
                 raise BelljarError(f"{options['backend']} runs images; name one with --image")
@@ -377,6 +370,21 @@ class _Run:
                     others = (other for other in registry.names() if registry.find(other).runs_images)
                     add = " or ".join(f"--backend {other}" for other in others)
                     raise BelljarError(f"{name} is for containers; add {add}")
+
+    def _check_unisolated(self) -> None:
+        """Refuse options that only a gateway can follow: a restriction must not be ignored."""
+        options = self._options
+        for given in ("--broker" if options["broker"] else "", flags_of(given_bounds(options))):
+            if given:
+                raise BelljarError(
+                    f"{given}: no broker is within reach of the command with --no-network-isolation; leave one of them "
+                    "out, or start `belljar proxy` for it"
+                )
+        if useless := [f"--{name.replace('_', '-')}" for name in _OF_GATEWAY if options[name]]:
+            raise BelljarError(
+                f"{', '.join(useless)}: nothing can enforce or report this with --no-network-isolation; leave one of "
+                "them out"
+            )
 
     def _policy_options(self) -> PolicyOptions:
         options = self._options
