@@ -196,3 +196,21 @@ def test_what_is_named_is_granted(broker: Running, provider: StandIn):
     assert broker.ask(named, path="/v1/messages/batches", body=SEARCH, refuse_tools=True).status == 200
     free = service(provider.url, "models", paths=("POST /v1/**",), server_tools=True)
     assert broker.ask(free, path="/v1/messages/batches", body=SEARCH, refuse_tools=True).status == 200
+
+
+def test_a_star_grants_no_stored_answers(broker: Running, provider: StandIn):
+    """They may be another sandbox's. Lists of models are nobody's."""
+    used = service(provider.url, "models", paths=("* /**",))
+    before = len(provider.raw)
+    for method, path in (
+        ("GET", "/v1/responses/resp_1"),
+        ("GET", "/v1/responses/resp_1/input_items"),
+        ("GET", "/v1/messages"),
+        ("DELETE", "/v1/responses/resp_1"),
+        ("POST", "/v1/responses/resp_1/cancel"),
+        ("GET", "/v1/files"),
+    ):
+        assert broker.ask(used, method, path, refuse_tools=True).status == 403, path
+    assert len(provider.raw) == before
+    for path in ("/v1/models", "/v1/models/some-model", "/tickets/7"):
+        assert broker.ask(used, "GET", path, refuse_tools=True).status == 200, path

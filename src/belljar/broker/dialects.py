@@ -29,6 +29,7 @@ _BY_PATH: Final = (
 _BY_NAME: Final = {"anthropic": ApiDialect.ANTHROPIC, "gemini": ApiDialect.GEMINI}
 _WITHOUT_OUTPUT: Final = re.compile(r".*(?:/count_tokens|:counttokens|:embedcontent|/embeddings)")
 _HARMLESS: Final = re.compile(r".*/embeddings")
+_MODELS: Final = re.compile(r".*/models(?:/[^/]+){0,2}")
 _GEMINI_MODEL: Final = re.compile(r".*/models/([^/:]+):[A-Za-z]+")
 
 
@@ -60,6 +61,11 @@ def stores_answers(path: str) -> bool:
 def is_harmless(path: str) -> bool:
     """Tell whether an API of no dialect has nothing in its requests that a provider would fetch or run."""
     return _HARMLESS.fullmatch(path) is not None
+
+
+def lists_models(path: str) -> bool:
+    """Return whether a path is that of a provider's models, or of one of them."""
+    return _MODELS.fullmatch(path) is not None
 
 
 def model_in(path: str) -> str | None:

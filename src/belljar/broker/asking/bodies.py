@@ -119,7 +119,7 @@ def _hides_usage(request: dict[str, Any]) -> bool:
     options = request.get("stream_options")
     if not stream or (isinstance(options, dict) and options.get("include_usage") is True):
         return False
-    if options is not None:
+    if "stream_options" in request:
         raise RefusedRequest(
             403,
             "stream_options",

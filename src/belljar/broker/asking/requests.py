@@ -8,7 +8,7 @@ from belljar.broker.asking.bodies import BodyFacts, BodyQuestion, read_facts
 from belljar.broker.asking.judgeprocess import JudgeProcesses
 from belljar.broker.asking.paths import AmbiguousPathError, allowed, decoded, is_exact, is_of_model_api, matching_rule
 from belljar.broker.asking.streamoptions import ASK_FOR_USAGE
-from belljar.broker.dialects import ApiDialect, dialect_of, generates, is_harmless, model_in
+from belljar.broker.dialects import ApiDialect, dialect_of, generates, is_harmless, lists_models, model_in
 from belljar.broker.http import websocket
 from belljar.broker.http.exchange import Exchange
 from belljar.broker.http.headers import without_secrets
@@ -73,7 +73,7 @@ async def read(exchange: Exchange, preamble: Preamble, kept: Kept, judging: Judg
             )
         asked = asked._replace(is_websocket=True)
     has_bounds = refuses or counts_tokens(service)
-    if has_bounds and (is_websocket or (exchange.has_body and asked.dialect is ApiDialect.OTHER)):
+    if has_bounds and (is_websocket or not _is_known(exchange, asked.dialect, path)):
         _check_named(service, rule, path)
     if counts_tokens(service) and exchange.has_body and asked.dialect is ApiDialect.OTHER and exchange.length is None:
         raise RefusedRequest(
@@ -116,6 +116,13 @@ def _check_path(exchange: Exchange, service: Service) -> tuple[str, str]:
             f"{service.name} lets through {allowed(service.paths)}, and nothing else; retrying is no use",
         )
     return path, rule
+
+
+def _is_known(exchange: Exchange, dialect: ApiDialect, path: str) -> bool:
+    """Return whether a request is read, or asks for nothing but a list of models."""
+    if dialect is not ApiDialect.OTHER:
+        return exchange.has_body or exchange.method == "POST"  # providers refuse the latter
+    return exchange.method in {"GET", "HEAD"} and lists_models(path)
 
 
 def _check_named(service: Service, rule: str, path: str) -> None:
