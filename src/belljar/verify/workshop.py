@@ -14,6 +14,7 @@ from belljar.verify.probes.host.planted import (
     ADDED,
     GIT_ADDED,
     GIT_MADE,
+    GIT_NAMED,
     GIT_PLANTED,
     GIT_SAYS_NOTHING,
     HOME,
@@ -30,7 +31,8 @@ from belljar.verify.probes.host.planted import (
     TOOLS_SOCKET,
 )
 
-_BEFORE: Final = "as it was before"
+_BEFORE: Final = f"[core]\n\thooksPath = {GIT_NAMED}\n"
+"""What planted files hold. Those that are git's settings name a directory of hooks that is not there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,7 +179,7 @@ class TestCommands:
             assert (cli.workdir / "repository/file").read_text() == "there"
             for git in (cli.workdir / "repository/.git", cli.workdir / "bound/.git"):
                 found = {name: (git / name).read_text() for name in ("HEAD", "config", "commondir")}
-                assert found == {"HEAD": "x\n", "config": "before", "commondir": ".\n"}
+                assert found == {"HEAD": "x\n", "config": "before", "commondir": "./\n"}
                 assert not list((git / "hooks").iterdir())
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

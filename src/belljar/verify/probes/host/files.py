@@ -89,10 +89,15 @@ def _none_changes(directory: Path, *places: str) -> Finding:
     return Finding(not changed, evidence)
 
 
+def _plant(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("planted")
+
+
 def _changes(directory: Path, path: Path) -> bool:
     above = takewhile(lambda parent: parent != directory, path.parents)
     attempts: tuple[Callable[[], object], ...] = (
-        lambda: path.write_text("planted"),
+        partial(_plant, path),
         path.unlink,
         lambda: path.rename(directory / "moved"),
         *(partial(parent.rename, directory / "moved-away") for parent in above),

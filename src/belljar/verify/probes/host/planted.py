@@ -38,8 +38,12 @@ GIT_PLANTED: Final = (
 )  # fmt: skip
 """Files in it that the host's git runs or follows."""
 
+GIT_NAMED: Final = "named/hooks"
+"""A directory of hooks, by its path in a working tree whose settings name it."""
+
 GIT_ADDED: Final = (
-    ".git/hooks/added", ".git/worktrees/elsewhere/config.worktree", ".git/modules/a/b/hooks/added",
+    f"{GIT_NAMED}/added", f"nested/{GIT_NAMED}/added", ".git/hooks/added",
+    ".git/worktrees/elsewhere/config.worktree", ".git/modules/a/b/hooks/added",
     ".git/rebase-merge/added", "nested/.git/hooks/added",
 )  # fmt: skip
 GIT_MADE: Final = (".git/commondir", "nested/.git/commondir")
