@@ -416,9 +416,9 @@ def test_who_asks_for_usage_has_it(broker: Running, provider: StandIn, options: 
 def test_who_forbids_usage_is_refused_where_there_is_a_budget(broker: Running, provider: StandIn):
     used = service(provider.url, "openai", budget=Budget(output_tokens=100))
     before = len(provider.seen)
-    for options in ({"include_usage": False}, None):  # a second key would have to be added beside null
-        body = {"stream": True, "stream_options": options}
-        assert broker.ask(used, path="/v1/chat/completions", body=body).status == 403
+    body: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": False}}
+    for refused in (body, {**body, "stream_options": None}):  # a second key would have to be added beside null
+        assert broker.ask(used, path="/v1/chat/completions", body=refused).status == 403
     assert len(provider.seen) == before
     assert broker.ask(service(provider.url, "openai"), path="/v1/chat/completions", body=body).status == 200
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from belljar.sandbox.files import changes
-from belljar.sandbox.files.changes import Changes, changed_places, runnable_changes
+from belljar.sandbox.files.changes import Changes, changed_places, remove_git_links, runnable_changes
 
 
 def make_executable(path: Path) -> None:
@@ -96,3 +96,22 @@ def test_links_and_stopped_rebases_in_git_directories_are_named(tmp_path):
     expected = {*links, ".git/modules/a/rebase-merge"}
     assert set(changed_places(tmp_path / "repository", since)) == expected
     assert set(changed_places(tmp_path / "repository/src", since)) == {f"{tmp_path}/repository/{x}" for x in expected}
+
+
+def test_links_that_are_new_in_git_directories_are_removed(tmp_path):
+    git, outside = tmp_path / ".git", tmp_path / "outside"
+    for name in (".git/HEAD", ".git/logs/old", "outside/kept"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (git / "old").symlink_to("/elsewhere")
+    since = later_than(git / "logs/old")
+    (git / "HEAD").unlink()
+    (git / "HEAD").symlink_to("refs/heads/main")  # as git itself makes it, with core.preferSymlinkRefs
+    (git / "logs/HEAD").symlink_to("/elsewhere")
+    (git / "worktrees").symlink_to(outside)
+    assert sorted(remove_git_links(tmp_path, since)) == [
+        f"{git}/logs/HEAD -> /elsewhere",
+        f"{git}/worktrees -> {outside}",
+    ]
+    assert sorted(path.name for path in git.rglob("*") if path.is_symlink()) == ["HEAD", "old"]
+    assert (outside / "kept").exists()

@@ -12,7 +12,7 @@ import click
 from belljar.cli import summary
 from belljar.cli.learning import learned
 from belljar.policy.services import Service
-from belljar.sandbox.files.changes import Changes, changed_places, runnable_changes
+from belljar.sandbox.files.changes import Changes, changed_places, remove_git_links, runnable_changes
 from belljar.sandbox.ledger import Ledger
 
 
@@ -32,14 +32,19 @@ class Ending:
         self._ledger, self._services = ledger, services
 
     def tell(self, code: int) -> None:
-        """Warn of what the user's tools would run, and sum up what was asked for."""
+        """Remove or report what the user's tools would obey, and sum up what was asked for."""
         with suppress(BrokenPipeError):  # nobody reads standard error any more; the command has run all the same
             self._warn_of_changed_places()
             if self._ledger is not None:
                 self._sum_up(self._ledger, code)
 
     def _warn_of_changed_places(self) -> None:
-        places = changed_places(self._workdir, self._started_ns, tuple(map(Path, self._options["allow_write"])))
+        allowed = tuple(map(Path, self._options["allow_write"]))
+        removed = remove_git_links(self._workdir, self._started_ns, allowed)
+        if removed and not self._options["quiet"]:
+            said = f"removed, since git would write through it or delete what is behind it: {', '.join(removed)}"
+            click.echo(f"belljar: warning: {said}", err=True)
+        places = changed_places(self._workdir, self._started_ns, allowed)
         if places and not self._options["quiet"]:
             said = f"new or changed, and your own tools run code from there: {', '.join(places)}"
             click.echo(f"belljar: warning: {said}", err=True)

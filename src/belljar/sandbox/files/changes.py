@@ -50,6 +50,38 @@ def changed_places(workdir: Path, since_ns: int, allowed: Iterable[Path] = ()) -
     return [str(place.relative_to(workdir) if place.is_relative_to(workdir) else place) for place in shown]
 
 
+def remove_git_links(workdir: Path, since_ns: int, allowed: Iterable[Path] = ()) -> list[str]:
+    """Remove the symbolic links in git directories that are new since then; return them, with where they led.
+
+    Git outside would write through them, or delete what they lead to. It makes none itself.
+    """
+    exempt = [workdir / path for path in allowed]
+    new = (place for place in _places_of_git(workdir) if place.is_symlink() and _changed_since(place, since_ns))
+    shown = (place for place in dict.fromkeys(new) if not any(map(place.is_relative_to, exempt)))
+    return [f"{place} -> {target}" for place in shown if (target := _remove_link(place)) is not None]
+
+
+def _remove_link(link: Path) -> str | None:
+    """Remove a symbolic link; return where it led, or None if it is left. No link on the way to it is followed."""
+    try:
+        directory = os.open(link.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if Path(f"/proc/self/fd/{directory}").readlink() != link.parent:
+            return None
+        target = os.readlink(link.name, dir_fd=directory)
+        if link.name == "HEAD" and target.startswith("refs/"):
+            return None  # with core.preferSymlinkRefs, git makes this one
+        os.unlink(link.name, dir_fd=directory)
+    except OSError:
+        return None
+    else:
+        return target
+    finally:
+        os.close(directory)
+
+
 def _places_of_git(workdir: Path) -> Iterator[Path]:
     """Yield what git runs or follows, in the repository around the working directory and in those below it."""
     with suppress(RepositoryError):
