@@ -69,7 +69,10 @@ PORTS: Final = {places.HOST_PORT: "host-service"}
 INTERFACE: Final = "way-out"
 """What `walls` adds to a network namespace."""
 
-GIT_FOLDERS: Final = (".git", ".git/hooks")
+GIT_FOLDERS: Final = (".git", ".git/hooks", ".git/objects", ".git/refs")
+GIT_FILES: Final = {".git/HEAD": "ref: refs/heads/main\n", ".git/config": "", ".git/commondir": "./\n"}
+"""A repository, with all that Belljar would add to it."""
+
 _HOST: Final = re.compile(rb"\r\nHost: *([^\r]*)", re.IGNORECASE)
 _COLOURS: Final = {"✓": "green", "✗": "red"}
 
@@ -104,6 +107,8 @@ def main(command: Sequence[str]) -> int:
         shutil.copy(EXAMPLES / "agent.sh", project)
         for folder in GIT_FOLDERS:
             (project / folder).mkdir()
+        for file, content in GIT_FILES.items():
+            (project / file).write_text(content)
         print(f"$ {' '.join(command)}\n", flush=True)
         with World() as world, closing(Witness(world, project.name)) as witness:
             run = run_agent(world, witness, project, command)
@@ -171,7 +176,7 @@ def interfaces_of(process: int) -> set[str]:
 
 def new_git_files(project: Path) -> set[Path]:
     """Return what is below `.git` and was not there when the agent started."""
-    return set((project / ".git").rglob("*")) - {project / folder for folder in GIT_FOLDERS}
+    return set((project / ".git").rglob("*")) - {project / name for name in (*GIT_FOLDERS, *GIT_FILES)}
 
 
 def judge_work(run: Run, seen: Sequence[Sighting]) -> list[Row]:
