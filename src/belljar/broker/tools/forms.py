@@ -3,8 +3,8 @@
 Theory of operation
 -------------------
 A form checks one value, and raises RefusedRequest for anything that it does not know. Forms are composed into one for
-each API, so there is no place in a request that nothing looks at: a field that a provider adds tomorrow is refused by
-its name, at any depth. Three forms accept values whose inner names belong to others than the provider:
+each API, so there is no place in a request that nothing looks at: in objects of which the fields are known, one that a
+provider adds tomorrow is refused by its name, at any depth. Three forms accept names that are not known:
 
 - `anything`: what the client's own tools have written. The provider passes it to the model as text.
 - `schema`: a JSON schema, in which references lead to the schema itself only.
@@ -12,7 +12,7 @@ its name, at any depth. Three forms accept values whose inner names belong to ot
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from re import Pattern
 from typing import Any, Final
 
@@ -55,32 +55,32 @@ def anything(_value: Any, _where: str) -> None:
 
 def schema(value: Any, where: str) -> None:
     """Accept a JSON schema whose references lead nowhere else."""
-    left = [value]
-    while left:
-        each = left.pop()
-        if isinstance(each, list):
-            left += each
-        elif isinstance(each, dict):
-            for name, inner in each.items():
-                if isinstance(inner, str) and name.casefold() in _REFERENCES and not inner.startswith("#"):
-                    raise refuse(f"the reference {shown(inner)} in {where}, which leads out of the schema")
-                left.append(inner)
+    for each in _within(value):
+        for name, inner in each.items() if isinstance(each, dict) else ():
+            if isinstance(inner, str) and name.casefold() in _REFERENCES and not inner.startswith("#"):
+                raise refuse(f"the reference {shown(inner)} in {where}, which leads out of the schema")
 
 
 def settings(value: Any, where: str) -> None:
     """Accept options of any depth that name nothing to be fetched or called."""
+    for each in _within(value):
+        for name in each if isinstance(each, dict) else ():
+            if not _FETCHES.isdisjoint(_HUMP.sub("_", name).replace("-", "_").casefold().split("_")):
+                raise refuse(f"the field {shown(name)} in {where}")
+        if isinstance(each, str) and "://" in each:
+            raise refuse(f"the URL {shown(each)} in {where}")
+
+
+def _within(value: Any) -> Iterator[Any]:
+    """Yield a value and everything in it."""
     left = [value]
     while left:
         each = left.pop()
+        yield each
         if isinstance(each, list):
             left += each
         elif isinstance(each, dict):
-            for name in each:
-                if not _FETCHES.isdisjoint(_HUMP.sub("_", name).replace("-", "_").casefold().split("_")):
-                    raise refuse(f"the field {shown(name)} in {where}")
             left += each.values()
-        elif isinstance(each, str) and "://" in each:
-            raise refuse(f"the URL {shown(each)} in {where}")
 
 
 def labels(value: Any, where: str) -> None:
