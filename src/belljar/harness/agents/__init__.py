@@ -1,0 +1,1 @@
+"""Agents: what works on a task inside the work sandbox."""

@@ -1,0 +1,1 @@
+"""Results: the files of a run, written and read."""

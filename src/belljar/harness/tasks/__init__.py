@@ -1,0 +1,1 @@
+"""Tasks in SForge's format: `BENCHMARK.yaml` beside one JSON file for each task."""

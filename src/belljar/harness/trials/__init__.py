@@ -1,0 +1,1 @@
+"""Trials: one agent, one task, from setup to outcome."""
