@@ -8,15 +8,12 @@ from urllib.parse import urlsplit
 
 from belljar.amounts import AmountError, parse_memory
 from belljar.backends import registry
-from belljar.harness.mappings import MAX_CPUS, is_number, quote
+from belljar.harness.mappings import MAX_CPUS, MAX_SECONDS, is_number, quote, variable_problem
 from belljar.policy.language.entries import did_you_mean
 
 _NUMBER = re.compile(r"\d{1,15}(?:\.\d{1,15})?", re.ASCII)
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_MAX_SECONDS: Final = 30 * 86400
 _MAX_SUBMISSIONS: Final = 1_000_000
 _OTHER_BACKENDS: Final = {"k8s": "Kubernetes is not supported yet", "e2b": "E2B is not supported"}
-_RESERVED: Final = ("BELLJAR_", "SFORGE_")
 
 
 class SettingValueError(ValueError):
@@ -25,12 +22,12 @@ class SettingValueError(ValueError):
 
 def read_seconds(value: object) -> float:
     """Read a time above 0."""
-    return _number(value, above=0, most=_MAX_SECONDS, example="3600")
+    return _number(value, above=0, most=MAX_SECONDS, example="3600")
 
 
 def read_interval(value: object) -> float:
     """Read a time from 0."""
-    return _number(value, above=None, most=_MAX_SECONDS, example="300")
+    return _number(value, above=None, most=MAX_SECONDS, example="300")
 
 
 def read_cpus(value: object) -> float:
@@ -107,14 +104,14 @@ def read_variables(value: object) -> Mapping[str, str]:
     variables: dict[str, str] = {}
     for number, item in enumerate(str(value).split(","), 1):
         name, equals, text = (part.strip() for part in item.partition("="))
-        if not equals or not _VARIABLE.fullmatch(name):
+        if not equals or not name.isidentifier():
             raise SettingValueError(
                 f"has no variable as item {number}; write NAME=VALUE,NAME=VALUE, without commas in values"
             )
         if name in variables:
             raise SettingValueError(f"sets {name} twice; keep one of them")
-        if name.startswith(_RESERVED):
-            raise SettingValueError(f"sets {name}, and the harness sets such names itself; rename it")
+        if problem := variable_problem(name):
+            raise SettingValueError(f"sets {name}, which {problem}")
         if "\0" in text:
             raise SettingValueError(f"sets {name} to a value with a NUL character; delete it")
         variables[name] = text
