@@ -12,19 +12,18 @@ import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from belljar.errors import BelljarError
 from belljar.gateway.upstream.proxy import check_enforceable
 from belljar.policy.language.normal import normal_services
-from belljar.runtime.context import Context
+from belljar.runtime.context import Context, run_in_thread
 from belljar.runtime.deadlines import since_boot
 from belljar.runtime.events import SandboxCreated, SandboxDeleted, SandboxPaused, SandboxResumed
 from belljar.runtime.network import Prepared, SandboxNetwork
 from belljar.runtime.problems import FieldProblem, ProblemError, refusing
 from belljar.runtime.sandbox import IdempotentRequest, Sandbox, Status
 from belljar.runtime.storage import StorageError
-from belljar.runtime.threads import apart
 from belljar.sandbox.agentsettings import agent_files
 from belljar.sandbox.spec import SandboxSpec
 
@@ -37,7 +36,6 @@ class Order:
 
     backend: str
     spec: SandboxSpec
-    asked: Mapping[str, Any]
     labels: Mapping[str, str]
     ttl: float | None
     hard_ttl: float | None
@@ -63,7 +61,7 @@ class Sandboxes:
         sandbox = Sandbox(
             id=f"sb-{secrets.token_hex(6)}",
             backend=order.backend,
-            asked=order.asked,
+            spec=replace(order.spec, environment={}, files={}),
             labels=order.labels,
             network=SandboxNetwork(order.prepared.resolved, revision=1, generation=1),
             request=order.request,
@@ -115,7 +113,7 @@ class Sandboxes:
 
     async def destroy(self, sandbox: Sandbox) -> None:
         """Have the backend forget a sandbox that nobody serves, and forget it ourselves."""
-        await apart(lambda: self._context.backends[sandbox.backend].destroy(sandbox.id))
+        await run_in_thread(lambda: self._context.backends[sandbox.backend].destroy(sandbox.id))
         await self._context.store.remove(sandbox.id)
         self._context.sandboxes.pop(sandbox.id, None)
 
@@ -181,15 +179,17 @@ class Sandboxes:
         async with sandbox.network_lock:
             network = sandbox.network
             with suppress(KeyError):  # nobody serves it
-                await apart(lambda: gateway.change_policy(sandbox.id, network.resolved(), until=until or network.until))
+                await run_in_thread(
+                    lambda: gateway.change_policy(sandbox.id, network.resolved(), until=until or network.until)
+                )
 
     async def _make(self, sandbox: Sandbox, spec: SandboxSpec) -> None:
         backend, gateway = self._context.backends[sandbox.backend], self._context.gateway
         services = normal_services(sandbox.network.base.document)
         told = replace(spec, files={**spec.files, **agent_files(services)}) if services else spec
-        attachment = await apart(lambda: backend.create(sandbox.id, told))
+        attachment = await run_in_thread(lambda: backend.create(sandbox.id, told))
         try:
-            await apart(lambda: gateway.open(sandbox.id, sandbox.network.base, attachment))
+            await run_in_thread(lambda: gateway.open(sandbox.id, sandbox.network.base, attachment))
         except BaseException:
             attachment.close()
             raise

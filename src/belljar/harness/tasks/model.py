@@ -59,7 +59,7 @@ class Benchmark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class ImageStage:
     """How the work or the judge image is made, and what its sandboxes may use."""
 
     image: str
@@ -71,7 +71,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkStage(Stage):
+class WorkStage(ImageStage):
     """Where the agent works."""
 
     specs_dir: str = ""
@@ -79,7 +79,7 @@ class WorkStage(Stage):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeStage(Stage):
+class JudgeStage(ImageStage):
     """Where submissions are graded."""
 
     eval_cmd: str
