@@ -11,7 +11,7 @@ import asyncio
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from belljar.errors import BelljarError
@@ -30,6 +30,11 @@ from belljar.sandbox.spec import SandboxSpec
 _SECONDS_TO_PAUSE: Final = 2.0
 
 
+def new_id() -> str:
+    """Return a name for a sandbox."""
+    return f"sb-{secrets.token_hex(6)}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """A sandbox as a client wants it, checked."""
@@ -41,6 +46,7 @@ class Order:
     hard_ttl: float | None
     prepared: Prepared
     request: IdempotentRequest | None
+    id: str = field(default_factory=new_id)
 
 
 class Sandboxes:
@@ -59,7 +65,7 @@ class Sandboxes:
                 pass
             return (known, False) if known.id in self._context.sandboxes else await self.create(order)
         sandbox = Sandbox(
-            id=f"sb-{secrets.token_hex(6)}",
+            id=order.id,
             backend=order.backend,
             spec=replace(order.spec, environment={}, files={}),
             labels=order.labels,
