@@ -5,6 +5,7 @@ named services: no name is resolved outside for them, and no other destination e
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from belljar.harness.settings.model import TrialSettings
@@ -13,6 +14,9 @@ from belljar.policy.services import PROVIDERS
 
 JUDGE: Final = "judge"
 JUDGE_URL: Final = "http://judge.belljar.internal"
+PROMPT_FILE: Final = Path("/run/belljar/prompt.md")
+"""Where the agent finds its prompt."""
+
 AGENT_KEY: Final = "EVAL_AGENT_API_KEY"
 """The variable of this process from which the broker reads a key that was given for the evaluation."""
 
@@ -30,6 +34,7 @@ def agent_variables(task: EvalTask, token: str, settings: TrialSettings, search_
     common = {
         "JUDGE_URL": JUDGE_URL,
         "TOKEN": token,
+        "PROMPT_FILE": str(PROMPT_FILE),
         "PATCH_DIR": str(task.cwd),
         "SUBMIT_PATHS": " ".join(task.submit_paths),
         "SUBMIT_EXCLUDE_FLAGS": " ".join(f"--exclude={pattern}" for pattern in task.submit_exclude),

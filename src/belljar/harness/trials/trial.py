@@ -33,8 +33,8 @@ from belljar.harness.trials.journal import Journal, TrialState
 from belljar.harness.trials.judging import TrialJudge
 from belljar.harness.trials.outcome import Outcome
 from belljar.harness.trials.places import SetupError, TaskSandboxes
-from belljar.harness.trials.policy import agent_policy, variables
-from belljar.sandbox.spec import Command
+from belljar.harness.trials.policy import PROMPT_FILE, agent_policy, agent_variables
+from belljar.sandbox.spec import Command, ResourceLimits
 
 _ATTEMPTS: Final = 3
 _RETRY_SECONDS: Final = 1.0
@@ -113,6 +113,7 @@ async def _attempt(parts: TrialParts, record: WorkRecord) -> None:
         task.work,
         purpose="work",
         log=directory / layout.AUDIT,
+        limits=ResourceLimits(parts.settings.work_cpu_limit, parts.settings.work_mem_limit),
         files={**agent.files, PROMPT_FILE: parts.prompt.encode()},
         binds=(*parts.kit.binds(parts.sandboxes.host.backend), *agent.binds),
     )
@@ -120,7 +121,7 @@ async def _attempt(parts: TrialParts, record: WorkRecord) -> None:
     try:
         async with opening as sandbox:
             evidence = sandbox.evidence
-            await sandbox.set_policy(agent_policy(parts.judge, agent, parts.settings, internet=parts.internet))
+            await sandbox.set_policy(agent_policy(parts.judge.service, agent.model_api, parts.settings))
             record.seal = await sandbox.prove_seal()
             layout.write_json(directory / layout.SEAL, record.seal)
             await _run_agent(parts, sandbox, record)
@@ -136,9 +137,10 @@ async def _run_agent(parts: TrialParts, sandbox: RuntimeSandbox, record: WorkRec
     parts.journal.enter(TrialState.AGENT)
     if parts.agent.command is None:
         return
-    command = Command(
-        ("/bin/sh", "-c", parts.agent.command), variables(parts.judge, parts.kit, parts), Path(parts.task.cwd)
-    )
+    search_path = parts.kit.search_path(parts.sandboxes.host.backend)
+    told = agent_variables(parts.task, parts.judge.token, parts.settings, search_path)
+    words = ("/bin/sh", "-c", parts.agent.command)
+    command = Command(words, {**told, **parts.agent.environment}, Path(parts.task.cwd))
     evaluating = asyncio.create_task(_evaluate_at_intervals(parts, sandbox))
     try:
         with (parts.directory / layout.OUTPUT).open("wb") as output:
