@@ -25,3 +25,11 @@ def parse_memory(text: str) -> int:
     if amount > _MAX_BYTES:
         raise AmountError(f'"{text}" is more than any machine has; write an amount such as 512m or 8g')
     return amount
+
+
+def written_memory(amount: int) -> str:
+    """Return an amount as `parse_memory` reads it, in the largest unit that divides it."""
+    for unit, power in (("t", 4), ("g", 3), ("m", 2), ("k", 1)):
+        if amount % 1024**power == 0:
+            return f"{amount // 1024**power}{unit}"
+    return str(amount)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
@@ -13,7 +14,11 @@ from belljar.policy.language.entries import did_you_mean
 Choice = TypeVar("Choice", bound=StrEnum)
 
 MAX_CPUS: Final = 4096
+MAX_SECONDS: Final = 30 * 86400
 _MAX_SHOWN: Final = 80
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}", re.ASCII)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_RESERVED: Final = ("BELLJAR_", "SFORGE_")
 _KINDS: Final = {dict: "a mapping", list: "a list", str: "text", bool: "true or false", int: "a number"}
 _TRUE_WORDS: Final = ("yes", "on", "true", "y", "1")
 
@@ -80,6 +85,13 @@ class StrictMapping:
         if isinstance(self._values.get(key), str) and not (value.strip() and value.isprintable()):
             self.fail(key, f"is {quote(self._values[key])}; write a line of text")
         return value
+
+    def name(self, key: str) -> str:
+        """Return a text that can be part of the name of a directory or an image."""
+        name = self.text(key)
+        if isinstance(self._values.get(key), str) and (problem := name_problem(name)):
+            self.fail(key, problem)
+        return name
 
     def texts(self, key: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Return a list of texts."""
@@ -150,6 +162,23 @@ def text_problem(value: object) -> str | None:
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
         return "has a NUL character or half of a surrogate pair, which no text has; delete it"
     return None
+
+
+def name_problem(name: str) -> str | None:
+    """Return what is wrong with a name that becomes part of those of directories and images."""
+    if _NAME.fullmatch(name):
+        return None
+    return (
+        f"is {quote(name)}, and becomes the name of directories and images; "
+        'write up to 128 letters, digits and "._-", no "." first'
+    )
+
+
+def variable_problem(name: str) -> str | None:
+    """Return what is wrong with the name of a variable for agents."""
+    if not _VARIABLE.fullmatch(name):
+        return 'is not the name of a variable; write letters, digits and "_"'
+    return "is a name that the harness sets itself; rename it" if name.startswith(_RESERVED) else None
 
 
 def kind_of(value: object) -> str:

@@ -1,12 +1,11 @@
 """`BENCHMARK.yaml`: the name of a benchmark, and the images that its tasks can begin with."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from belljar.harness.documents import StrictDocument
-from belljar.harness.mappings import MappingKeys, StrictMapping, kind_of, quote, quote_key, text_problem
+from belljar.harness.mappings import MappingKeys, StrictMapping, kind_of, name_problem, quote_key
 from belljar.harness.tasks.model import BaseImage, Benchmark
 from belljar.policy.language.syntax import Syntax
 
@@ -17,8 +16,6 @@ _IMAGE_KEYS: Final = MappingKeys(
     ("official_image", "extra_packages", "pip_packages", "user_directive", "post_install_directive"),
     required=("official_image", "extra_packages"),
 )
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}", re.ASCII)
-NAME_RULE: Final = 'write up to 128 letters, digits and "._-", no "." first'
 
 
 class LoadedBenchmark(NamedTuple):
@@ -32,19 +29,11 @@ def load_benchmark(directory: Path) -> LoadedBenchmark:
     """Read the `BENCHMARK.yaml` of a directory. Raises UnreadableDocumentError and InvalidDocumentError."""
     document = StrictDocument(directory / FILE_NAME, "benchmark", Syntax.YAML)
     keys = StrictMapping(document, "", document.data, _KEYS)
-    name = read_safe_name(keys, "name")
+    name = keys.name("name")
     specs = _base_specs(keys)
     images = {key: _base_image(document, key, spec) for key, spec in specs.items()}
     document.check()
     return LoadedBenchmark(Benchmark(name=name, directory=directory, base_images=images), specs)
-
-
-def read_safe_name(keys: StrictMapping, key: str) -> str:
-    """Read a name that becomes part of the names of directories and images."""
-    name = keys.text(key)
-    if isinstance(keys.value(key), str) and not _NAME.fullmatch(name):
-        keys.fail(key, f"is {quote(name)}, and becomes the name of directories and images; {NAME_RULE}")
-    return name
 
 
 def _base_specs(keys: StrictMapping) -> dict[str, Any]:
@@ -55,8 +44,8 @@ def _base_specs(keys: StrictMapping) -> dict[str, Any]:
         keys.fail("base_images", f"is {kind_of(specs)}; write a mapping of names to images")
         return {}
     for key in specs:
-        if text_problem(key) or not _NAME.fullmatch(key):
-            keys.fail(f"base_images.{quote_key(key)}", f"is not a name; {NAME_RULE}")
+        if problem := name_problem(key):
+            keys.fail(f"base_images.{quote_key(key)}", problem)
     return specs
 
 

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple
 
 from belljar.errors import BelljarError
-from belljar.harness.tasks.model import EvalTask, Stage
+from belljar.harness.tasks.model import EvalTask, TaskStage
 
 _TAG_DIGITS: Final = 12
 _RECIPES: Final[tuple[Mapping[str, int], ...]] = ({}, {"recipe_version": 2})
@@ -53,7 +53,7 @@ def check_stages(task: EvalTask, *, runs_images: bool) -> None:
             raise ImageError(f"{task.path}: {name} {problem}")
 
 
-def _problem(stage: Stage, *, runs_images: bool) -> str | None:
+def _problem(stage: TaskStage, *, runs_images: bool) -> str | None:
     if runs_images and stage.image is None:
         return "has neither setup_cmds nor image_tag, and this backend runs images; add one of them"
     if not runs_images and stage.prebuilt:

@@ -59,7 +59,7 @@ class Benchmark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class TaskStage:
     """How the work or the judge sandbox is made, and what it may use."""
 
     image: str | None
@@ -74,7 +74,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkStage(Stage):
+class WorkStage(TaskStage):
     """Where the agent works."""
 
     specs_dir: str = ""
@@ -82,7 +82,7 @@ class WorkStage(Stage):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeStage(Stage):
+class JudgeStage(TaskStage):
     """Where submissions are graded."""
 
     eval_cmd: str

@@ -9,8 +9,8 @@ from typing import Any, Final, TypedDict
 
 from belljar.errors import BelljarError
 from belljar.harness.documents import StrictDocument, shown
-from belljar.harness.mappings import MAX_CPUS, MappingKeys, StrictMapping, quote
-from belljar.harness.tasks.benchmark import FILE_NAME, LoadedBenchmark, load_benchmark, read_safe_name
+from belljar.harness.mappings import MAX_CPUS, MAX_SECONDS, MappingKeys, StrictMapping, quote
+from belljar.harness.tasks.benchmark import FILE_NAME, LoadedBenchmark, load_benchmark
 from belljar.harness.tasks.images import ImageRecipe, image_name
 from belljar.harness.tasks.model import Direction, EvalTask, JudgeStage, Parser, Selection, WorkStage
 from belljar.harness.tasks.paths import read_cwd, read_submit_exclude, read_submit_paths
@@ -41,7 +41,6 @@ _JUDGE_KEYS: Final = MappingKeys(
 _PLATFORM = re.compile(r"[a-z0-9]+/[a-z0-9_]+(?:/[a-z0-9]+)?", re.ASCII)
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", re.ASCII)
 _EVAL_TIMEOUT: Final = 600
-_MAX_SECONDS: Final = 30 * 86400
 
 
 class UnsupportedTaskError(BelljarError):
@@ -117,7 +116,7 @@ class _TaskReader:
         )
 
     def _task_id(self) -> str:
-        task_id = read_safe_name(self._keys, "task_id")
+        task_id = self._keys.name("task_id")
         path = self._document.path
         if task_id and task_id != path.stem:
             self._keys.fail(
@@ -152,7 +151,7 @@ class _TaskReader:
         eval_cmd = keys.text("eval_cmd")
         if isinstance(keys.value("eval_cmd"), str) and not eval_cmd.strip():
             keys.fail("eval_cmd", "is blank; write the command that grades a submission")
-        timeout = keys.number("eval_timeout", most=_MAX_SECONDS)
+        timeout = keys.number("eval_timeout", most=MAX_SECONDS)
         return JudgeStage(
             **self._stage(keys, recipe),
             eval_cmd=eval_cmd,
