@@ -4,9 +4,11 @@ import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
+from belljar.harness.judge.graded import Grades
 from belljar.harness.judge.parsers import MAX_OUTPUT, parse
 from belljar.harness.tasks.model import Direction, Parser
 from tests.harness.stages import stage
@@ -14,15 +16,15 @@ from tests.harness.stages import stage
 START, END = ">>>>> Start Structured Result", ">>>>> End Structured Result"
 
 
-def structured(output):
+def structured(output: str) -> Grades:
     return parse(stage(parser=Parser.STRUCTURED_JSON), output.encode())
 
 
-def pytested(output):
+def pytested(output: str) -> Grades:
     return parse(stage(parser=Parser.PYTEST_V), output.encode())
 
 
-def summed(output, direction=Direction.MAXIMIZE):
+def summed(output: str, direction: Direction = Direction.MAXIMIZE) -> Grades:
     return parse(stage(parser=Parser.SCORE_SUM, direction=direction), output.encode())
 
 
@@ -119,7 +121,7 @@ def test_an_output_that_was_cut_has_no_result():
     assert not found.valid
 
 
-def run_pytest(tmp_path, test, *options, **modules):
+def run_pytest(tmp_path: Path, test: str, *options: str, **modules: str) -> str:
     (tmp_path / "test_it.py").write_text(test)
     for name, content in modules.items():
         (tmp_path / f"{name}.py").write_text(content)
@@ -222,7 +224,7 @@ def test_of_two_results_of_a_case_and_of_two_totals_the_worse_counts():
         "a - b::" * 1000,
         "FAILED x::" + " - " * 2000,
         '{"a":' * 2000,
-        f"{START}",
+        START,
         "[gw0] " * 1000,
         "\x1b[" * 4000,
         "CASE " + "x" * 8000,
