@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from belljar.harness.judge.history import HistoryEntry
 from belljar.harness.judge.report import SubmissionKind
-from belljar.harness.judge.sessions import SubmissionEntry
 from belljar.harness.results.layout import ARCHIVE, HISTORY, RESULT, write_json
 from belljar.harness.trials.outcome import Outcome
 
@@ -53,7 +53,7 @@ class TrialResult:
     """How often something was denied."""
 
 
-def write_result(directory: Path, result: TrialResult, entries: Sequence[SubmissionEntry]) -> None:
+def write_result(directory: Path, result: TrialResult, entries: Sequence[HistoryEntry]) -> None:
     """Write the files of a trial that has ended. The result is the last: with it, the trial is complete."""
     best = {"best_pass_rate": result.best_pass_rate, "best_round": result.best_round, "best_score": result.best_score}
     history = {
@@ -73,7 +73,7 @@ def archive_size(directory: Path) -> int:
     return archive.stat().st_size if archive.exists() else 0
 
 
-def count_kind(entries: Sequence[SubmissionEntry], kind: SubmissionKind) -> int:
+def count_kind(entries: Sequence[HistoryEntry], kind: SubmissionKind) -> int:
     """Return how many submissions came from someone."""
     return sum(entry.kind is kind for entry in entries)
 

@@ -77,7 +77,10 @@ class RunSummary:
             "scored": len(self.scored),
             "total": self.total,
             "outcomes": self.outcomes,
-            "tasks": [*({"task": task, "outcome": Outcome.LOST.value} for task in self.lost), *map(asdict, self.results)],
+            "tasks": [
+                *({"task": task, "outcome": Outcome.LOST.value} for task in self.lost),
+                *map(asdict, self.results),
+            ],
         }
 
 

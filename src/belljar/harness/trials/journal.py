@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from belljar.harness.trials.outcome import Outcome
+
 
 class TrialState(StrEnum):
     """What a trial is doing."""
@@ -31,6 +33,9 @@ class Journal:
     submissions: int = 0
     best: float | None = None
     """The best score so far, from 0 to 100."""
+
+    outcome: Outcome | None = None
+    """How it has ended."""
 
     _started: float = field(default_factory=time.monotonic)
     _ended: float | None = None

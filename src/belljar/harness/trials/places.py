@@ -6,11 +6,10 @@ before anything else.
 """
 
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import BinaryIO, Final
 
 from belljar.backends import registry
@@ -18,17 +17,16 @@ from belljar.backends.interface import ImageMissingError
 from belljar.errors import BelljarError, printable
 from belljar.harness.sandboxes import RuntimeSandbox, SandboxHost
 from belljar.harness.tasks.model import EvalTask, TaskStage
-from belljar.sandbox.spec import Bind, Command, ResourceLimits, SandboxSpec
+from belljar.sandbox.spec import Command, SandboxSpec
 
-_NO_FILES: Final[Mapping[Path, bytes]] = MappingProxyType({})
 _MAX_SETUP_OUTPUT: Final = 1 << 20
 _SHOWN_OUTPUT: Final = 2000
 _EVALUATE: Final = 'script=$(cat); exec </dev/null; eval "$script"'
 """The script comes by standard input: as an argument it could have 128 KiB, and would be seen by `ps`."""
 
-_SETUP: Final = (
-    f"if command -v bash >/dev/null; then exec bash -euxo pipefail -c '{_EVALUATE}'; else exec sh -eux -c '{_EVALUATE}'; fi"
-)
+_SETUP: Final = f"""\
+if command -v bash >/dev/null; then exec bash -euxo pipefail -c '{_EVALUATE}'; else exec sh -eux -c '{_EVALUATE}'; fi
+"""
 
 
 class SetupError(BelljarError):
@@ -44,18 +42,12 @@ class TaskSandboxes:
 
     @asynccontextmanager
     async def open(
-        self,
-        task: EvalTask,
-        stage: TaskStage,
-        *,
-        purpose: str,
-        log: Path,
-        limits: ResourceLimits,
-        files: Mapping[Path, bytes] = _NO_FILES,
-        binds: tuple[Bind, ...] = (),
+        self, task: EvalTask, stage: TaskStage, spec: SandboxSpec, *, purpose: str, log: Path
     ) -> AsyncIterator[RuntimeSandbox]:
-        """Make a sandbox for a stage of a task, with its setup done. Raises BelljarError."""
-        spec = SandboxSpec(files=files, binds=binds, limits=limits)
+        """Make a sandbox for a stage of a task, with its setup done. Raises BelljarError.
+
+        `spec` says what it has besides; see `SandboxHost.open` for the rest.
+        """
         async with AsyncExitStack() as stack:
             sandbox, is_built = await self._enter(stack, self._candidates(task, stage, spec), purpose, log)
             if not is_built and stage.setup_cmds:

@@ -5,18 +5,15 @@ named services: no name is resolved outside for them, and no other destination e
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
+from belljar.harness.agents.interface import PROMPT_FILE, PROMPT_VARIABLE
 from belljar.harness.settings.model import TrialSettings
 from belljar.harness.tasks.model import EvalTask
 from belljar.policy.services import PROVIDERS
 
 JUDGE: Final = "judge"
 JUDGE_URL: Final = "http://judge.belljar.internal"
-PROMPT_FILE: Final = Path("/run/belljar/prompt.md")
-"""Where the agent finds its prompt."""
-
 AGENT_KEY: Final = "EVAL_AGENT_API_KEY"
 """The variable of this process from which the broker reads a key that was given for the evaluation."""
 
@@ -29,22 +26,19 @@ def agent_policy(judge: Mapping[str, Any], model_api: str | None, settings: Tria
     return {"mode": "allow-all" if settings.internet else "block-all", "services": services}
 
 
-def agent_variables(task: EvalTask, token: str, settings: TrialSettings, search_path: str | None) -> dict[str, str]:
+def agent_variables(task: EvalTask, token: str, search_path: str | None) -> dict[str, str]:
     """Return the variables of the agent's command, with SForge's names and ours."""
     common = {
         "JUDGE_URL": JUDGE_URL,
         "TOKEN": token,
-        "PROMPT_FILE": str(PROMPT_FILE),
         "PATCH_DIR": str(task.cwd),
         "SUBMIT_PATHS": " ".join(task.submit_paths),
         "SUBMIT_EXCLUDE_FLAGS": " ".join(f"--exclude={pattern}" for pattern in task.submit_exclude),
     }
     told = {f"{prefix}_{name}": value for prefix in ("BELLJAR", "SFORGE") for name, value in common.items()}
-    if settings.model is not None:
-        told["BELLJAR_MODEL"] = settings.model
     if search_path is not None:
         told["PATH"] = search_path
-    return {**told, **settings.agent_extra_env}
+    return {**told, PROMPT_VARIABLE: str(PROMPT_FILE)}
 
 
 def _model_service(name: str, settings: TrialSettings) -> dict[str, Any]:

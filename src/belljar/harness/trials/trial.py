@@ -1,199 +1,149 @@
-"""One trial: a sealed work sandbox, the agent in it, its submissions, and how it ended.
-
-Order of events
----------------
-The sandbox is made able to reach nothing, and the task's setup runs in it. Then the agent's policy is put in force and
-the seal is looked at; only if it holds is the agent started. When its command has ended, every process that it has left
-is killed, the last state of its work is taken and graded, and the sandbox is destroyed.
-
-What fails before the agent was started is tried again if the machine is to blame. Nothing is tried again after that: an
-agent that can end its own sandbox must not win another attempt.
-"""
+"""One trial, from its first file to its result: the work, the grading, and what both come to."""
 
 import asyncio
-import gzip
-import shutil
-import tempfile
+import logging
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from belljar.backends.interface import GoneError, LostError, MachineError, PathError
 from belljar.errors import BelljarError
-from belljar.harness.agents.interface import AgentProgram
-from belljar.harness.judge.archive import MAX_UNPACKED
+from belljar.harness.agents.interface import AgentDefinition
+from belljar.harness.judge.history import HistoryEntry
+from belljar.harness.judge.report import SubmissionKind
 from belljar.harness.kit import Kit
-from belljar.harness.results import layout
-from belljar.harness.sandboxes import RuntimeSandbox, SealError
-from belljar.harness.settings.model import TrialSettings
+from belljar.harness.results.final import TrialResult, archive_size, count_kind, write_result
+from belljar.harness.results.layout import PROMPT, SUBMISSIONS
+from belljar.harness.settings.model import ResolvedSettings
 from belljar.harness.tasks.model import EvalTask
 from belljar.harness.trials.journal import Journal, TrialState
 from belljar.harness.trials.judging import TrialJudge
 from belljar.harness.trials.outcome import Outcome
-from belljar.harness.trials.places import SetupError, TaskSandboxes
-from belljar.harness.trials.policy import PROMPT_FILE, agent_policy, agent_variables
-from belljar.sandbox.spec import Command, ResourceLimits
+from belljar.harness.trials.places import TaskSandboxes
+from belljar.harness.trials.prompt import build_prompt
+from belljar.harness.trials.verdict import judge_trial
+from belljar.harness.trials.work import WorkParts, WorkRecord, work
 
-_ATTEMPTS: Final = 3
-_RETRY_SECONDS: Final = 1.0
-_MAX_OUTPUT: Final = 256 << 20
-_MAX_ARCHIVE: Final = MAX_UNPACKED + (64 << 20)
-"""A tar archive has headers besides what it holds."""
-
-_KILL_SECONDS: Final = 10.0
-_KILL_ALL: Final = Command(("/bin/sh", "-c", "kill -KILL -1"))
+_LOG: Final = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialParts:
-    """What a trial is made of."""
+@dataclass(frozen=True, slots=True)
+class TrialPlan:
+    """One agent on one task."""
+
+    task: EvalTask
+    agent: AgentDefinition
+    settings: ResolvedSettings
+
+
+@dataclass(frozen=True, slots=True)
+class TrialTools:
+    """What all trials of a run share."""
 
     sandboxes: TaskSandboxes
-    judge: TrialJudge
     kit: Kit
-    task: EvalTask
-    agent: AgentProgram
-    settings: TrialSettings
-    prompt: str
-    directory: Path
-    journal: Journal
+    register: Callable[[TrialPlan, Path], Awaitable[TrialJudge]]
+    """Opens a session of the judge for a trial, whose submissions are kept in a directory."""
 
 
-@dataclass(slots=True)
-class WorkRecord:
-    """What happened in the work sandbox."""
+async def run_trial(plan: TrialPlan, tools: TrialTools, directory: Path, journal: Journal) -> TrialResult:
+    """Run a trial, and write its result, which says what went wrong if anything did.
 
-    outcome: Outcome | None = None
-    """Why there is nothing to grade by; None if the agent's command has run to its end or to the end of its time."""
-
-    detail: str = ""
-    exit_code: int | None = None
-    timed_out: bool = False
-    seconds: float = 0.0
-    out_of_memory: bool = False
-    attempts: list[str] = field(default_factory=list)
-    """Why each earlier attempt to make the sandbox failed."""
-
-    network: Mapping[str, Any] = field(default_factory=dict)
-    seal: Mapping[str, Any] = field(default_factory=dict)
-
-
-async def work(parts: TrialParts) -> WorkRecord:
-    """Run the agent in a work sandbox, and submit the last state of its work."""
-    record = WorkRecord()
-    while True:
-        try:
-            await _attempt(parts, record)
-        except (MachineError, LostError, GoneError) as error:
-            if record.seal or len(record.attempts) + 1 >= _ATTEMPTS:
-                record.outcome = Outcome.SANDBOX_DIED if record.seal else Outcome.ENVIRONMENT_ERROR
-                record.detail = str(error)
-                return record
-            record.attempts.append(str(error))
-            parts.journal.write(f"trying again: {error}")
-            await asyncio.sleep(_RETRY_SECONDS * len(record.attempts))
-            continue
-        except SealError as error:
-            record.outcome, record.detail = Outcome.ISOLATION_ERROR, str(error)
-        except SetupError as error:
-            record.outcome, record.detail = Outcome.INSTALL_ERROR, str(error)
-        except BelljarError as error:
-            record.outcome = Outcome.SANDBOX_DIED if record.seal else Outcome.ENVIRONMENT_ERROR
-            record.detail = str(error)
-        return record
+    A trial that is cancelled ends as cancelled, with all that it held destroyed.
+    """
+    started, record, entries = time.monotonic(), WorkRecord(), list[HistoryEntry]()
+    try:
+        await _run(plan, tools, directory, journal, record, entries)
+    except asyncio.CancelledError:
+        record.outcome, record.detail = Outcome.CANCELLED, "the run was cancelled"
+    except BelljarError as error:
+        record.outcome, record.detail = Outcome.ENVIRONMENT_ERROR, str(error)
+    except Exception as error:  # noqa: BLE001 - a bug in one trial must not end the others
+        _LOG.exception("%s has failed", plan.task.id)
+        record.outcome, record.detail = Outcome.ENVIRONMENT_ERROR, f"internal error: {type(error).__name__}: {error}"
+    result = _result(plan, tools, directory, record, entries, time.monotonic() - started)
+    return _finish(result, directory, entries, journal)
 
 
-async def _attempt(parts: TrialParts, record: WorkRecord) -> None:
-    task, agent, directory = parts.task, parts.agent, parts.directory
-    parts.journal.enter(TrialState.SETUP)
-    opening = parts.sandboxes.open(
-        task,
-        task.work,
-        purpose="work",
-        log=directory / layout.AUDIT,
-        limits=ResourceLimits(parts.settings.work_cpu_limit, parts.settings.work_mem_limit),
-        files={**agent.files, PROMPT_FILE: parts.prompt.encode()},
-        binds=(*parts.kit.binds(parts.sandboxes.host.backend), *agent.binds),
+def cancel_trial(plan: TrialPlan, tools: TrialTools, directory: Path, journal: Journal) -> TrialResult:
+    """Write the result of a trial that was cancelled before it began."""
+    record = WorkRecord(outcome=Outcome.CANCELLED, detail="the run was cancelled before it began")
+    return _finish(_result(plan, tools, directory, record, (), 0.0), directory, (), journal)
+
+
+async def _run(  # noqa: PLR0913, PLR0917 - the steps of a trial share what they write down
+    plan: TrialPlan,
+    tools: TrialTools,
+    directory: Path,
+    journal: Journal,
+    record: WorkRecord,
+    entries: list[HistoryEntry],
+) -> None:
+    settings = plan.settings.settings
+    prompt = build_prompt(plan.task, settings, plan.agent)
+    (directory / PROMPT).write_text(prompt)
+    judge = await tools.register(plan, directory / SUBMISSIONS)
+    parts = WorkParts(
+        sandboxes=tools.sandboxes,
+        judge=judge,
+        kit=tools.kit,
+        task=plan.task,
+        agent=plan.agent,
+        settings=settings,
+        prompt=prompt,
+        directory=directory,
+        journal=journal,
     )
-    evidence = None
-    try:
-        async with opening as sandbox:
-            evidence = sandbox.evidence
-            await sandbox.set_policy(agent_policy(parts.judge.service, agent.model_api, parts.settings))
-            record.seal = await sandbox.prove_seal()
-            layout.write_json(directory / layout.SEAL, record.seal)
-            await _run_agent(parts, sandbox, record)
-            await _submit_last_state(parts, sandbox, record)
-    finally:
-        if evidence is not None:
-            record.network = evidence.to_data()
-            layout.write_json(directory / layout.NETWORK, record.network)
+    await work(parts, record)
+    journal.enter(TrialState.GRADING)
+    entries += await judge.finish()
 
 
-async def _run_agent(parts: TrialParts, sandbox: RuntimeSandbox, record: WorkRecord) -> None:
-    """Run the agent's command to its end, or to the end of its time. Raises GoneError if the sandbox ends first."""
-    parts.journal.enter(TrialState.AGENT)
-    if parts.agent.command is None:
-        return
-    search_path = parts.kit.search_path(parts.sandboxes.host.backend)
-    told = agent_variables(parts.task, parts.judge.token, parts.settings, search_path)
-    words = ("/bin/sh", "-c", parts.agent.command)
-    command = Command(words, {**told, **parts.agent.environment}, Path(parts.task.cwd))
-    evaluating = asyncio.create_task(_evaluate_at_intervals(parts, sandbox))
-    try:
-        with (parts.directory / layout.OUTPUT).open("wb") as output:
-            ended = await sandbox.run(command, output, timeout=parts.settings.timeout, limit=_MAX_OUTPUT)
-    finally:
-        evaluating.cancel()
-        await asyncio.wait({evaluating})
-    record.exit_code, record.timed_out, record.seconds = ended.exit_code, ended.timed_out, ended.seconds
-    record.out_of_memory = ended.out_of_memory
-    how = "its time is over" if ended.timed_out else f"exit code {ended.exit_code}"
-    parts.journal.write(f"the agent's command has ended: {how}")
-    if not await sandbox.is_alive():
-        raise GoneError("all processes of the work sandbox ended while the agent worked")
+def _finish(
+    result: TrialResult, directory: Path, entries: Sequence[HistoryEntry], journal: Journal
+) -> TrialResult:
+    write_result(directory, result, entries)
+    journal.outcome = result.outcome
+    journal.enter(TrialState.DONE)
+    return result
 
 
-async def _evaluate_at_intervals(parts: TrialParts, sandbox: RuntimeSandbox) -> None:
-    """Submit the state of the work again and again. What fails is noted, and tried at the next interval."""
-    interval = parts.settings.eval_interval
-    while interval:
-        await asyncio.sleep(interval)
-        try:
-            submission = await _submit(parts, sandbox, parts.directory / "auto.tar.gz")
-        except BelljarError as error:
-            line = f"failed: {error}"
-        else:
-            line = f"submitted as {submission}"
-        with (parts.directory / layout.TICKS).open("a") as ticks:
-            ticks.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}\n")
-
-
-async def _submit_last_state(parts: TrialParts, sandbox: RuntimeSandbox, record: WorkRecord) -> None:
-    """End what the agent has left running, and submit the state of its work."""
-    with tempfile.TemporaryFile() as output:
-        await sandbox.run(_KILL_ALL, output, timeout=_KILL_SECONDS, limit=0)
-    try:
-        await _submit(parts, sandbox, parts.directory / layout.ARCHIVE)
-    except PathError as error:
-        record.detail = f"the last state of the work could not be taken: {error}"
-        parts.journal.write(record.detail)
-
-
-async def _submit(parts: TrialParts, sandbox: RuntimeSandbox, archive: Path) -> str:
-    """Take the state of the work into an archive, and submit it. Return the submission's name."""
-    plain = archive.with_suffix(".partial")
-    try:
-        names = parts.task.submit_paths
-        await sandbox.get_tree(parts.task.cwd, plain, names=names, limit=_MAX_ARCHIVE)
-        await asyncio.to_thread(_compress, plain, archive)
-    finally:
-        plain.unlink(missing_ok=True)
-    return await parts.judge.submit(archive)
-
-
-def _compress(source: Path, target: Path) -> None:
-    with source.open("rb") as plain, gzip.open(target, "wb", compresslevel=1) as compressed:
-        shutil.copyfileobj(plain, compressed, 1 << 20)
+def _result(  # noqa: PLR0913, PLR0917 - what a result is made of
+    plan: TrialPlan,
+    tools: TrialTools,
+    directory: Path,
+    record: WorkRecord,
+    entries: Sequence[HistoryEntry],
+    seconds: float,
+) -> TrialResult:
+    settings, verdict = plan.settings.settings, judge_trial(plan.task, record, entries)
+    denied = record.network.get("denied", ())
+    return TrialResult(
+        task=plan.task.id,
+        agent=plan.agent.name,
+        run_id=directory.parent.name,
+        model=settings.model,
+        outcome=verdict.outcome,
+        detail=verdict.detail,
+        score=verdict.score,
+        best_pass_rate=verdict.best.pass_rate if verdict.best else None,
+        best_round=verdict.best.submission_id if verdict.best else None,
+        best_score=verdict.best.score if verdict.best else None,
+        total_rounds=len(entries),
+        agent_submissions=count_kind(entries, SubmissionKind.AGENT),
+        auto_submissions=count_kind(entries, SubmissionKind.AUTO),
+        timed_out=record.timed_out,
+        agent_exit_code=record.exit_code,
+        runtime_seconds=round(seconds, 3),
+        archive_size_bytes=archive_size(directory),
+        resume_count=0,
+        attempts=tuple(record.attempts),
+        internet=settings.internet,
+        backend=tools.sandboxes.host.backend,
+        task_digest=plan.task.digest,
+        policy_digest=record.seal.get("policy_digest"),
+        destinations_reached=len(record.network.get("reached", ())),
+        destinations_denied=len(denied),
+        denials=sum(each["times"] for each in denied),
+    )
