@@ -98,6 +98,7 @@ class TestFiles:
             ("name: mine\n", 'error: the agent has no "command"; add it'),
             ("name: mine\ncomand: x\n", "mine.yaml:2: error: comand: is not a known key (did you mean command?)"),
             ("name: a/b\ncommand: x\n", "error: name: is"),
+            ("name: oracle\ncommand: x\n", "an agent that is built in"),
             ("name: mine\ncommand: ''\n", "error: command: is blank"),
             ("name: mine\ncommand: [x]\n", "error: command: is"),
             ("name: mine\ncommand: x\ncommand: y\n", "mine.yaml:3: error: command: stands twice"),

@@ -274,6 +274,12 @@ class TestDirectories:
         write_benchmark(tmp_path / "one", task_data(task_id="a"))
         assert find_task(str(tmp_path / "one/a.json"), tmp_path / "elsewhere").id == "a"
 
+    def test_a_task_without_a_benchmark_beside_it_is_refused(self, tmp_path):
+        path = tmp_path / "lru.json"
+        path.write_text(json.dumps(task_data()))
+        with pytest.raises(BelljarError, match=r"lru.json has no BENCHMARK.yaml beside it"):
+            find_task(str(path), tmp_path)
+
     def test_one_broken_task_does_not_keep_another_from_being_found(self, tmp_path):
         write_benchmark(tmp_path, task_data(), task_data(task_id="broken", cwd="x"))
         assert find_task("lru", tmp_path).id == "lru"

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Final
 
+from belljar.harness.agents.builtin import BUILTIN
 from belljar.harness.agents.interface import AgentDefinition
 from belljar.harness.documents import StrictDocument
 from belljar.harness.mappings import (
@@ -33,8 +34,13 @@ def load_agent(path: Path) -> AgentDefinition:
     command = keys.text("command")
     if isinstance(keys.value("command"), str) and not command.strip():
         keys.fail("command", "is blank; write what the shell runs in the task's directory")
+    name = keys.name("name")
+    if name in BUILTIN:
+        keys.fail(
+            "name", f"is {quote(name)}, an agent that is built in, and results would not tell them apart; rename it"
+        )
     agent = AgentDefinition(
-        name=keys.name("name"),
+        name=name,
         command=command,
         environment=_environment(keys),
         model_api=_model_api(keys),

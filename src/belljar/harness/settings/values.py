@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -115,7 +114,7 @@ def read_variables(value: object) -> Mapping[str, str]:
         if "\0" in text:
             raise SettingValueError(f"sets {name} to a value with a NUL character; delete it")
         variables[name] = text
-    return MappingProxyType(variables)
+    return variables
 
 
 Reader = Callable[[object], Any]

@@ -25,8 +25,7 @@ PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "piecewise_max": _RANKED,
         "piecewise_min": _RANKED,
         "piecewise_log_min": _RANKED,
-        "compression": _BETWEEN,
-        "compression_ratio_cropped_guarded": _BETWEEN,  # the same, as published tasks spell it
+        "compression_ratio_cropped_guarded": _BETWEEN,
     }
 )
 """Kinds, and the names of their parameters."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, TypedDict
 
 from belljar.errors import BelljarError
-from belljar.harness.documents import StrictDocument, shown
+from belljar.harness.documents import StrictDocument, UnreadableDocumentError, shown
 from belljar.harness.mappings import MAX_CPUS, MAX_SECONDS, MappingKeys, StrictMapping, quote
 from belljar.harness.tasks.benchmark import FILE_NAME, LoadedBenchmark, load_benchmark
 from belljar.harness.tasks.images import ImageRecipe, image_name
@@ -63,7 +63,16 @@ def load_task(path: Path, loaded: LoadedBenchmark | None = None) -> EvalTask:
     document = StrictDocument(path, "task", Syntax.JSON)
     _refuse_games(document)
     keys = StrictMapping(document, "", document.data, _TASK_KEYS)
-    return _TaskReader(keys, loaded or load_benchmark(path.parent)).task()
+    return _TaskReader(keys, loaded or _benchmark_of(path)).task()
+
+
+def _benchmark_of(path: Path) -> LoadedBenchmark:
+    if not (path.parent / FILE_NAME).exists():
+        raise UnreadableDocumentError(
+            f"{shown(path)} has no {FILE_NAME} beside it, which defines its base_image; name the file of a task in the "
+            "directory of its benchmark"
+        )
+    return load_benchmark(path.parent)
 
 
 def _refuse_games(document: StrictDocument) -> None:

@@ -27,15 +27,14 @@ def _introduction(task: EvalTask, settings: TrialSettings) -> str:
 # Iterative evaluation
 
 You work in `{task.cwd}`. Your work is graded by hidden tests in another sandbox, as often as you submit it, so you can
-measure, improve and submit again. You have {written_duration(settings.timeout)} in all; what is in the submitted paths
-when the time is over counts as it is."""
+measure, improve and submit again. You have {written_duration(settings.timeout)} in all: submit in time."""
 
 
 def _how_to_submit() -> str:
     return """\
 ## Submit
 
-- `belljar-submit` submits your work, waits, and prints the score.
+- `belljar-submit` submits your work, waits, and prints the score. (`sforge-submit` is the same command.)
 - `belljar-submit --details` prints every check besides.
 - `belljar-submit --list` prints the results so far, and submits nothing."""
 
