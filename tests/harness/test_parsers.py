@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from belljar.harness.judge.graded import Grades
-from belljar.harness.judge.parsers import MAX_OUTPUT, parse
+from belljar.harness.judge.parsers.graded import Grades
+from belljar.harness.judge.parsers.parsing import MAX_OUTPUT, parse
 from belljar.harness.tasks.model import Direction, Parser
 from tests.harness.stages import stage
 

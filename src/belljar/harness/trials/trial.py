@@ -100,7 +100,9 @@ async def _run(  # noqa: PLR0913, PLR0917 - the steps of a trial share what they
     entries += await judge.finish()
 
 
-def _finish(result: TrialResult, directory: Path, entries: Sequence[HistoryEntry], journal: Journal) -> TrialResult:
+def _finish(
+    result: TrialResult, directory: Path, entries: Sequence[HistoryEntry], journal: Journal
+) -> TrialResult:
     write_result(directory, result, entries)
     journal.outcome = result.outcome
     journal.enter(TrialState.DONE)

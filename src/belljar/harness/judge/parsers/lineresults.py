@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from belljar.errors import printable
-from belljar.harness.judge.graded import MAX_DETAILS, MAX_NAME, Grades, finite, invalid
+from belljar.harness.judge.parsers.graded import MAX_DETAILS, MAX_NAME, Grades, finite, invalid
 from belljar.harness.judge.report import TestDetail
 from belljar.harness.tasks.model import Direction
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from belljar.errors import printable
-from belljar.harness.judge.graded import (
+from belljar.harness.judge.parsers.graded import (
     MAX_DETAILS,
     MAX_MESSAGE,
     MAX_METRICS,

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from belljar.harness.judge.graded import Grades, invalid
-from belljar.harness.judge.jsonresults import read_result_file, read_structured_output
-from belljar.harness.judge.lineresults import read_pytest_output, read_score_output
+from belljar.harness.judge.parsers.graded import Grades, invalid
+from belljar.harness.judge.parsers.jsonresults import read_result_file, read_structured_output
+from belljar.harness.judge.parsers.lineresults import read_pytest_output, read_score_output
 from belljar.harness.tasks.model import JudgeStage, Parser
 
 MAX_OUTPUT: Final = 16 << 20
