@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from belljar.errors import BelljarError
+from belljar.harness.judge import rescaling
 from belljar.harness.tasks.images import ImageError, check_stages
 from belljar.harness.tasks.loading import find_task, load_directory, load_tasks
 from belljar.harness.tasks.model import Direction, Parser, Selection
@@ -80,6 +81,9 @@ class TestGoodTasks:
             judge__rescale={"kind": kind} | {name: n for n, name in enumerate(PARAMETERS[kind])}
         ).judge.rescale
         assert (rescale.kind, set(rescale.parameters)) == (kind, set(PARAMETERS[kind]))
+
+    def test_the_judge_has_a_formula_for_every_kind_and_no_other(self):
+        assert set(rescaling._FORMULAS) == set(PARAMETERS)
 
     def test_the_digest_changes_with_the_task_and_with_its_base_image_alone(self, load, tmp_path):
         digest = load().digest
