@@ -112,7 +112,7 @@ class StrictMapping:
         if isinstance(value, bool):
             return value
         meant = "true" if str(value).lower() in _TRUE_WORDS else "false"
-        self.fail(key, f"is {quote(value)}, which is {kind_of(value)}; write {meant}, without quotes")
+        self.fail(key, f"is {described(value)}; write {meant}, without quotes")
         return default
 
     def number(self, key: str, *, most: float) -> float | None:
@@ -123,7 +123,7 @@ class StrictMapping:
         if isinstance(value, int | float) and not isinstance(value, bool):
             self.fail(key, f"is {quote(value)}; write a number above 0, up to {most:g}")
         else:
-            self.fail(key, f"is {quote(value)}, which is {kind_of(value)}; write a number, such as 2, without quotes")
+            self.fail(key, f"is {described(value)}; write a number, such as 2, without quotes")
         return None
 
     def memory(self, key: str) -> int | None:
@@ -132,7 +132,7 @@ class StrictMapping:
         if value is None:
             return None
         if not isinstance(value, str):
-            self.fail(key, f'is {quote(value)}, which is {kind_of(value)}; write text with a unit, such as "8g"')
+            self.fail(key, f'is {described(value)}; write text with a unit, such as "8g"')
             return None
         try:
             return parse_memory(value)
@@ -158,7 +158,7 @@ def is_number(value: object) -> bool:
 def text_problem(value: object) -> str | None:
     """Return what is wrong with a value that is meant to be text."""
     if not isinstance(value, str):
-        return f"is {quote(value)}, which is {kind_of(value)}; write text, in quotes"
+        return f"is {described(value)}; write text, in quotes"
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
         return "has a NUL character or half of a surrogate pair, which no text has; delete it"
     return None
@@ -184,6 +184,11 @@ def variable_problem(name: str) -> str | None:
 def kind_of(value: object) -> str:
     """Return what a value is, in the words of an author."""
     return "empty" if value is None else _KINDS.get(type(value), "a number" if isinstance(value, float) else "no text")
+
+
+def described(value: object) -> str:
+    """Return a value, and what it is where that cannot be seen: `"no", which is text`."""
+    return quote(value) if value is None or isinstance(value, bool) else f"{quote(value)}, which is {kind_of(value)}"
 
 
 def quote(value: object) -> str:

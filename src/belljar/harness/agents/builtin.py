@@ -35,7 +35,7 @@ def _oracle(task: EvalTask) -> AgentDefinition:
     inside = SOLUTION_DIRECTORY / _SCRIPT
     return AgentDefinition(
         name="oracle",
-        # A script that nobody made executable is a shell script all the same.
+        # A script that is not executable is run by the shell.
         command=f"if [ -x {inside} ]; then {inside}; else /bin/sh {inside}; fi && belljar-submit",
         shown=(Bind(source=task.solution.resolve(), target=Path(SOLUTION_DIRECTORY), writable=False),),
     )

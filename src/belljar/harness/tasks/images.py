@@ -18,7 +18,7 @@ _RECIPES: Final[tuple[Mapping[str, int], ...]] = ({}, {"recipe_version": 2})
 
 
 class ImageError(BelljarError):
-    """A task that cannot be run on a backend as it is, for want of an image or of commands."""
+    """A task with neither the image nor the commands that a backend needs."""
 
 
 class ImageRecipe(NamedTuple):

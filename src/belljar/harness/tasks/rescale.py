@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from belljar.harness.mappings import MappingKeys, StrictMapping, is_number, kind_of, listed, quote
+from belljar.harness.mappings import MappingKeys, StrictMapping, described, is_number, listed, quote
 from belljar.harness.tasks.model import Rescale
 from belljar.policy.language.entries import did_you_mean
 
@@ -48,7 +48,7 @@ def read_rescale(judge: StrictMapping) -> Rescale | None:
     parameters = {name: keys.value(name) for name in _KNOWN if name in keys}
     for name, value in parameters.items():
         if not is_number(value):
-            keys.fail(name, f"is {quote(value)}, which is {kind_of(value)}; write a number")
+            keys.fail(name, f"is {described(value)}; write a number")
     if not isinstance(kind, str) or kind not in PARAMETERS:
         return None
     for name in PARAMETERS[kind]:
