@@ -93,8 +93,7 @@ def shown(path: Path) -> str:
 def read_file(path: Path) -> bytes:
     """Return what is in a regular file of bounded size. Raises UnreadableDocumentError."""
     try:
-        # Without O_NONBLOCK, opening a FIFO would wait for a writer.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
+        with open(path, "rb", opener=_open_at_once) as file:  # noqa: PTH123 - `Path.open` takes no opener
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise UnreadableDocumentError(f"{shown(path)} is not a regular file; name one")
             content = file.read(MAX_BYTES + 1)
@@ -107,6 +106,11 @@ def read_file(path: Path) -> bytes:
     if len(content) > MAX_BYTES:
         raise UnreadableDocumentError(f"{shown(path)} is larger than {MAX_BYTES >> 20} MiB; name another file")
     return content
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file without waiting, as for the writer of a FIFO."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _decode(path: Path, raw: bytes) -> str:

@@ -121,7 +121,7 @@ class StrictMapping:
         if value is None or (is_number(value) and 0 < value <= most):
             return value
         if isinstance(value, int | float) and not isinstance(value, bool):
-            self.fail(key, f"is {quote(value)}; write a number above 0, up to {most:g}")
+            self.fail(key, f"is {quote(value)}; write a number above 0, up to {most:.15g}")
         else:
             self.fail(key, f"is {described(value)}; write a number, such as 2, without quotes")
         return None

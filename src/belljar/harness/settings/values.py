@@ -126,5 +126,5 @@ def _number(value: object, *, above: float | None, most: float, example: str) ->
         raise SettingValueError(f"is {quote(value)}; write a number, such as {example}")
     if number > most or number < 0 or number == above:
         least = "from 0" if above is None else f"above {above:g}"
-        raise SettingValueError(f"is {quote(value)}; write a number {least}, up to {most:g}")
+        raise SettingValueError(f"is {quote(value)}; write a number {least}, up to {most:.15g}")
     return number
