@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from belljar.gateway.audit.events import COMMON_FIELDS, EVENTS, AuditLost, Event, SandboxClosed
+from belljar.gateway.audit.events import COMMON_FIELDS, EVENTS, AuditLost, Event, PolicyChanged, SandboxClosed
 from belljar.sandbox.ledger import Ledger
 
 MAX_LOG_BYTES: Final = 32 << 20
@@ -37,9 +37,19 @@ class NetworkEvidence:
         self._log = log.open("wb")
         self._size = 0
         self._dropped = 0
+        self._restarts = False
+
+    def restart_at_next_policy(self) -> None:
+        """Count only what happens under the next policy. Lines of what was before are kept all the same.
+
+        The gateway writes the change of a policy after everything that it has decided by the one before.
+        """
+        self._restarts = True
 
     def add(self, line: bytes, event: Event) -> None:
         """Count an event, and keep its line."""
+        if self._restarts and isinstance(event, PolicyChanged):
+            self._restarts, self.ledger = False, Ledger()
         self.ledger.write(None, event)
         if self._size + len(line) <= MAX_LOG_BYTES:
             self._size += len(line)

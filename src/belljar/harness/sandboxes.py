@@ -55,11 +55,8 @@ class HarnessSandbox(Protocol):
 class SandboxOpener(Protocol):
     """What makes sandboxes."""
 
-    def __call__(self, spec: SandboxSpec, *, purpose: str, log: Path) -> AbstractAsyncContextManager[HarnessSandbox]:
-        """Make a sandbox that can reach nothing, and destroy it at the end.
-
-        `purpose` is `work` or `judge`; `log` is the file for what the gateway sees of it.
-        """
+    def __call__(self, spec: SandboxSpec, *, purpose: str) -> AbstractAsyncContextManager[HarnessSandbox]:
+        """Make a sandbox that can reach nothing, and destroy it at the end. `purpose` is `work` or `judge`."""
 
 
 class SandboxHost:
@@ -140,8 +137,7 @@ class RuntimeSandbox:
         finally:
             os.close(target)
 
-    async def set_policy(self, document: Mapping[str, Any]) -> None:
-        """Put a policy in force. Raises SealError if the gateway does not acknowledge it."""
+    async def _set_policy(self, document: Mapping[str, Any]) -> None:
         networks = self._runtime.networks
         prepared = await networks.prepare(Reading(dict(document)))
         change = await networks.replace(self._sandbox, prepared, None)
@@ -154,15 +150,18 @@ class RuntimeSandbox:
         found = {status.sandbox: status.state for status in await run_in_thread(backend.sandboxes)}
         return self.id in found and found[self.id] is not State.DEAD
 
-    async def prove_seal(self) -> dict[str, Any]:
-        """Return the layers that hold the sandbox, as seen from outside and inside, and the policy in force.
+    async def seal(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Look at the seal, put a policy in force, and return the proof of both.
 
-        Raises SealError if a layer that can be seen does not hold.
+        The look tries destinations that are denied; the evidence counts what comes after it. Raises SealError if a
+        layer that can be seen does not hold.
         """
         layers = await self._inside(self._look)
         broken = [layer for layer in layers if layer.active is False]
         if broken:
             raise SealError("; ".join(f"the layer {layer.name} does not hold: {layer.evidence}" for layer in broken))
+        self.evidence.restart_at_next_policy()
+        await self._set_policy(document)
         resolved = self._sandbox.network.resolved()
         compiled = await run_in_thread(resolved.compile)
         return {

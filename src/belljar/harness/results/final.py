@@ -52,6 +52,9 @@ class TrialResult:
     denials: int
     """How often something was denied."""
 
+    judge_denials: int
+    """How often submitted code tried to reach something while it was graded."""
+
 
 def write_result(directory: Path, result: TrialResult, entries: Sequence[HistoryEntry]) -> None:
     """Write the files of a trial that has ended. The result is the last: with it, the trial is complete."""

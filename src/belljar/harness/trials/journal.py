@@ -34,6 +34,9 @@ class Journal:
     best: float | None = None
     """The best score so far, from 0 to 100."""
 
+    judge_denials: int = 0
+    """How often a judge's sandbox tried to reach something. It has no network."""
+
     outcome: Outcome | None = None
     """How it has ended."""
 

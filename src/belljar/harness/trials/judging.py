@@ -7,7 +7,9 @@ from typing import Any, Protocol
 
 from belljar.harness.judge.history import HistoryEntry
 from belljar.harness.judge.report import SubmissionKind
+from belljar.harness.judge.session import SessionLimits
 from belljar.harness.judge.sessions import Judge
+from belljar.harness.settings.model import TrialSettings
 
 
 class TrialJudge(Protocol):
@@ -26,6 +28,16 @@ class TrialJudge(Protocol):
 
     async def finish(self) -> Sequence[HistoryEntry]:
         """Accept nothing more, wait until everything is graded, and return all submissions in their order."""
+
+
+def session_limits(settings: TrialSettings) -> SessionLimits:
+    """Return what a trial may ask of its judge."""
+    return SessionLimits(
+        max_submissions=settings.max_submissions,
+        cooldown=settings.submission_cooldown or None,
+        cpus=settings.judge_cpu_limit,
+        memory_bytes=settings.judge_mem_limit,
+    )
 
 
 class OwnJudge:

@@ -40,6 +40,11 @@ class TaskSandboxes:
     host: SandboxHost
     setup_timeout: float
 
+    @property
+    def runs_images(self) -> bool:
+        """Whether the sandboxes are made of images."""
+        return registry.find(self.host.backend).runs_images
+
     @asynccontextmanager
     async def open(
         self, task: EvalTask, stage: TaskStage, spec: SandboxSpec, *, purpose: str, log: Path
@@ -58,7 +63,7 @@ class TaskSandboxes:
     def _candidates(self, task: EvalTask, stage: TaskStage, spec: SandboxSpec) -> Iterator[tuple[SandboxSpec, bool]]:
         """Yield what a sandbox can be made of, the best first, and whether setup is done in it already."""
         private = replace(spec, scratch=Path(task.cwd))
-        if not registry.find(self.host.backend).runs_images:
+        if not self.runs_images:
             yield private, False
             return
         if stage.image is not None:

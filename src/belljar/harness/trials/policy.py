@@ -5,15 +5,19 @@ named services: no name is resolved outside for them, and no other destination e
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from belljar.harness.agents.interface import PROMPT_FILE, PROMPT_VARIABLE
+from belljar.harness.kit import KIT_PLACE, PROGRAMS, Kit
 from belljar.harness.settings.model import TrialSettings
 from belljar.harness.tasks.model import EvalTask
 from belljar.policy.services import PROVIDERS
+from belljar.sandbox.spec import Bind
 
 JUDGE: Final = "judge"
 JUDGE_URL: Final = "http://judge.belljar.internal"
+_SYSTEM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 AGENT_KEY: Final = "EVAL_AGENT_API_KEY"
 """The variable of this process from which the broker reads a key that was given for the evaluation."""
 
@@ -26,7 +30,7 @@ def agent_policy(judge: Mapping[str, Any], model_api: str | None, settings: Tria
     return {"mode": "allow-all" if settings.internet else "block-all", "services": services}
 
 
-def agent_variables(task: EvalTask, token: str, search_path: str | None) -> dict[str, str]:
+def agent_variables(task: EvalTask, token: str, *, runs_images: bool) -> dict[str, str]:
     """Return the variables of the agent's command, with SForge's names and ours."""
     common = {
         "JUDGE_URL": JUDGE_URL,
@@ -36,9 +40,18 @@ def agent_variables(task: EvalTask, token: str, search_path: str | None) -> dict
         "SUBMIT_EXCLUDE_FLAGS": " ".join(f"--exclude={pattern}" for pattern in task.submit_exclude),
     }
     told = {f"{prefix}_{name}": value for prefix in ("BELLJAR", "SFORGE") for name, value in common.items()}
-    if search_path is not None:
-        told["PATH"] = search_path
+    if not runs_images:  # in an image, PATH is the image's, and the programs are where it leads
+        told["PATH"] = f"{KIT_PLACE}/bin:{_SYSTEM_PATH}"
     return {**told, PROMPT_VARIABLE: str(PROMPT_FILE)}
+
+
+def kit_binds(kit: Kit, *, runs_images: bool) -> tuple[Bind, ...]:
+    """Return what the agent sees of the kit: its directory, and in an image its programs where PATH leads."""
+    programs = (
+        Bind(kit.directory / "bin" / name, Path("/usr/local/bin") / name, writable=False)
+        for name in (PROGRAMS if runs_images else ())
+    )
+    return (Bind(kit.directory, Path(KIT_PLACE), writable=False), *programs)
 
 
 def _model_service(name: str, settings: TrialSettings) -> dict[str, Any]:

@@ -62,14 +62,14 @@ async def run_trial(plan: TrialPlan, tools: TrialTools, directory: Path, journal
     except Exception as error:  # noqa: BLE001 - a bug in one trial must not end the others
         _LOG.exception("%s has failed", plan.task.id)
         record.outcome, record.detail = Outcome.ENVIRONMENT_ERROR, f"internal error: {type(error).__name__}: {error}"
-    result = _result(plan, tools, directory, record, entries, time.monotonic() - started)
+    result = _result(plan, tools, journal, record, entries, time.monotonic() - started)
     return _finish(result, directory, entries, journal)
 
 
 def cancel_trial(plan: TrialPlan, tools: TrialTools, directory: Path, journal: Journal) -> TrialResult:
     """Write the result of a trial that was cancelled before it began."""
     record = WorkRecord(outcome=Outcome.CANCELLED, detail="the run was cancelled before it began")
-    return _finish(_result(plan, tools, directory, record, (), 0.0), directory, (), journal)
+    return _finish(_result(plan, tools, journal, record, (), 0.0), directory, (), journal)
 
 
 async def _run(  # noqa: PLR0913, PLR0917 - the steps of a trial share what they write down
@@ -100,9 +100,7 @@ async def _run(  # noqa: PLR0913, PLR0917 - the steps of a trial share what they
     entries += await judge.finish()
 
 
-def _finish(
-    result: TrialResult, directory: Path, entries: Sequence[HistoryEntry], journal: Journal
-) -> TrialResult:
+def _finish(result: TrialResult, directory: Path, entries: Sequence[HistoryEntry], journal: Journal) -> TrialResult:
     write_result(directory, result, entries)
     journal.outcome = result.outcome
     journal.enter(TrialState.DONE)
@@ -112,12 +110,13 @@ def _finish(
 def _result(  # noqa: PLR0913, PLR0917 - what a result is made of
     plan: TrialPlan,
     tools: TrialTools,
-    directory: Path,
+    journal: Journal,
     record: WorkRecord,
     entries: Sequence[HistoryEntry],
     seconds: float,
 ) -> TrialResult:
-    settings, verdict = plan.settings.settings, judge_trial(plan.task, record, entries)
+    directory, settings = journal.log.parent, plan.settings.settings
+    verdict = judge_trial(plan.task, record, entries)
     denied = record.network.get("denied", ())
     return TrialResult(
         task=plan.task.id,
@@ -146,4 +145,5 @@ def _result(  # noqa: PLR0913, PLR0917 - what a result is made of
         destinations_reached=len(record.network.get("reached", ())),
         destinations_denied=len(denied),
         denials=sum(each["times"] for each in denied),
+        judge_denials=journal.judge_denials,
     )

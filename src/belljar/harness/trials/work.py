@@ -23,7 +23,7 @@ from typing import Any, Final
 from belljar.backends.interface import GoneError, LostError, MachineError, PathError
 from belljar.errors import BelljarError
 from belljar.harness.agents.interface import PROMPT_FILE, AgentDefinition
-from belljar.harness.judge.archive import MAX_UNPACKED
+from belljar.harness.judge.tarreader import ArchiveLimits
 from belljar.harness.kit import Kit
 from belljar.harness.results import layout
 from belljar.harness.sandboxes import RuntimeSandbox, SealError
@@ -33,13 +33,13 @@ from belljar.harness.trials.journal import Journal, TrialState
 from belljar.harness.trials.judging import TrialJudge
 from belljar.harness.trials.outcome import Outcome
 from belljar.harness.trials.places import SetupError, TaskSandboxes
-from belljar.harness.trials.policy import agent_policy, agent_variables
+from belljar.harness.trials.policy import agent_policy, agent_variables, kit_binds
 from belljar.sandbox.spec import Command, ResourceLimits, SandboxSpec
 
 _ATTEMPTS: Final = 3
 _RETRY_SECONDS: Final = 1.0
 _MAX_OUTPUT: Final = 256 << 20
-_MAX_ARCHIVE: Final = MAX_UNPACKED + (64 << 20)
+_MAX_ARCHIVE: Final = ArchiveLimits().unpacked + (64 << 20)
 """A tar archive has headers besides what it holds."""
 
 _KILL_SECONDS: Final = 10.0
@@ -112,15 +112,14 @@ async def _attempt(parts: WorkParts, record: WorkRecord) -> None:
     spec = SandboxSpec(
         limits=ResourceLimits(parts.settings.work_cpu_limit, parts.settings.work_mem_limit),
         files={Path(PROMPT_FILE): parts.prompt.encode()},
-        binds=(*parts.kit.binds(parts.sandboxes.host.backend), *agent.shown),
+        binds=(*kit_binds(parts.kit, runs_images=parts.sandboxes.runs_images), *agent.shown),
     )
     opening = parts.sandboxes.open(task, task.work, spec, purpose="work", log=directory / layout.AUDIT)
     evidence = None
     try:
         async with opening as sandbox:
             evidence = sandbox.evidence
-            await sandbox.set_policy(agent_policy(parts.judge.service, agent.model_api, parts.settings))
-            record.seal = await sandbox.prove_seal()
+            record.seal = await sandbox.seal(agent_policy(parts.judge.service, agent.model_api, parts.settings))
             layout.write_json(directory / layout.SEAL, record.seal)
             await _run_agent(parts, sandbox, record)
             await _submit_last_state(parts, sandbox, record)
@@ -133,8 +132,7 @@ async def _attempt(parts: WorkParts, record: WorkRecord) -> None:
 async def _run_agent(parts: WorkParts, sandbox: RuntimeSandbox, record: WorkRecord) -> None:
     """Run the agent's command to its end, or to the end of its time. Raises GoneError if the sandbox ends first."""
     parts.journal.enter(TrialState.AGENT)
-    search_path = parts.kit.search_path(parts.sandboxes.host.backend)
-    told = agent_variables(parts.task, parts.judge.token, search_path)
+    told = agent_variables(parts.task, parts.judge.token, runs_images=parts.sandboxes.runs_images)
     words = ("/bin/sh", "-c", parts.agent.command)
     command = Command(words, {**told, **parts.agent.environment}, Path(parts.task.cwd))
     evaluating = asyncio.create_task(_evaluate_at_intervals(parts, sandbox))
