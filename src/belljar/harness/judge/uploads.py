@@ -10,15 +10,18 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from python_multipart.exceptions import FormParserError
-from python_multipart.multipart import MultipartCallbacks, MultipartParser, parse_options_header
+from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
 from belljar.errors import reason
 from belljar.harness.judge.session import SubmissionRefusedError
 from belljar.harness.judge.tarreader import ArchiveLimits
+
+if TYPE_CHECKING:
+    from python_multipart.multipart import MultipartCallbacks
 
 _CHUNK_TIMEOUT: Final = 30.0
 _UPLOAD_TIMEOUT: Final = 900.0
@@ -121,7 +124,7 @@ class UploadForm:
         self._name = ""
         self._header, self._value, self._disposition, self._field = (bytearray() for _ in range(4))
 
-    def callbacks(self) -> MultipartCallbacks:
+    def callbacks(self) -> "MultipartCallbacks":
         """Return what the parser calls."""
         return {
             "on_part_begin": self._begin_part,
