@@ -137,6 +137,10 @@ class Judge:
         """Return what was submitted. An agent sees its own submissions only. Raises SubmissionRefusedError."""
         return _history([self._session(token)], for_agent=for_agent)
 
+    def entries(self, token: str) -> list[HistoryEntry]:
+        """Return what was submitted, for the harness. Raises SubmissionRefusedError."""
+        return _entries([self._session(token)], for_agent=False)
+
     def run_history(self, run_id: str, task_id: str | None = None) -> dict[str, Any]:
         """Return what was submitted in a run. Raises SubmissionRefusedError."""
         return _history(self._of_run(run_id, task_id), for_agent=False)
@@ -227,7 +231,11 @@ def _used_numbers(directory: Path) -> dict[str, int]:
 
 
 def _history(sessions: list[JudgeSession], *, for_agent: bool) -> dict[str, Any]:
-    entries = [
+    return history_data(sessions[0].run_id, _entries(sessions, for_agent=for_agent), sessions[0].task.judge)
+
+
+def _entries(sessions: list[JudgeSession], *, for_agent: bool) -> list[HistoryEntry]:
+    return [
         HistoryEntry(
             session.task.id,
             submission.id,
@@ -241,4 +249,3 @@ def _history(sessions: list[JudgeSession], *, for_agent: bool) -> dict[str, Any]
         for submission in session.submissions.values()
         if not for_agent or submission.kind is SubmissionKind.AGENT
     ]
-    return history_data(sessions[0].run_id, entries, sessions[0].task.judge)
