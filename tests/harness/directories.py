@@ -32,7 +32,7 @@ class DirectorySandbox:
         self, command: Command, output: BinaryIO, *, stdin: bytes = b"", timeout: float | None = None, limit: int
     ) -> Ended:
         self.commands.append(command)
-        self._fail_if("lost" if command.workdir else "setup")
+        self._fail_if("lost" if command.workdir else "step")
         started = time.monotonic()
         process = await asyncio.create_subprocess_exec(
             *(self._inside(argument) for argument in command.arguments),
@@ -76,6 +76,8 @@ class DirectorySandbox:
             limit -= len(data)
 
     def _inside(self, text: str) -> str:
+        text = text.replace("kill -KILL -1", ":")  # the processes of a command are killed at its end anyway
+        assert "kill" not in text
         return str(self.root / "work") if text == WORK else text
 
     def _fail_if(self, step: str | None) -> None:

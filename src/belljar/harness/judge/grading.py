@@ -7,15 +7,13 @@ failed try has left behind is kept in `try-N/` beside the submission.
 
 import asyncio
 import io
-import json
 import logging
-import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 from belljar.errors import BelljarError, message, printable
 from belljar.harness.judge.archive import CleanArchive, SubmissionFilter, clean_archive
@@ -23,6 +21,7 @@ from belljar.harness.judge.parsers.graded import Grades
 from belljar.harness.judge.parsers.parsing import MAX_OUTPUT, MAX_RESULT, parse
 from belljar.harness.judge.report import EvalReport
 from belljar.harness.judge.rescaling import rescale
+from belljar.harness.results.layout import write_json
 from belljar.harness.sandboxes import HarnessSandbox, SandboxOpener
 from belljar.harness.tasks.model import EvalTask
 from belljar.runtime.commands import Ended
@@ -34,23 +33,20 @@ RESULT: Final = "BELLJAR_RESULT"
 
 _TRIES: Final = 3
 _PAUSE: Final = 0.5
-_OPEN_TIMEOUT: Final = 600.0
-_SETUP_TIMEOUT: Final = 1800.0
+_OPEN_TIMEOUT: Final = 3600.0  # with the setup of the task, which has a limit of its own
 _UNPACK_TIMEOUT: Final = 600.0
 _STEP_TIMEOUT: Final = 60.0
-_MAX_SETUP_OUTPUT: Final = 1 << 20
 _SHOWN: Final = 2000
 
-# The script comes through standard input, which has no limit of length as arguments have, and is put into a file, so
-# that what it runs cannot read the rest of it.
-_SET_UP: Final = """
-script=$(mktemp) && cat >"$script" || exit 125
-if command -v bash >/dev/null 2>&1; then bash -euo pipefail "$script" </dev/null; else sh -eu "$script" </dev/null; fi
-code=$?; rm -f "$script"; exit "$code"
-"""
 _PREPARE: Final = 'mkdir -p -- "$1" && mkdir -m 700 -- "$2"'
 _EVALUATE: Final = 'command -v bash >/dev/null 2>&1 && exec bash -c "$1"; exec /bin/sh -c "$1"'
-_READ_RESULT: Final = '[ -e "$1" ] || [ -L "$1" ] || exit 3; [ -f "$1" ] && exec cat -- "$1"'
+_READ_RESULT: Final = """
+kill -KILL -1 2>/dev/null
+[ -e "$1" ] || [ -L "$1" ] || exit 3
+[ -f "$1" ] && exec cat -- "$1"
+"""
+"""What the submission has left running cannot change a result that is being read."""
+
 _NO_RESULT: Final = 3
 _LOG: Final = logging.getLogger(__name__)
 
@@ -69,14 +65,13 @@ class ReceivedSubmission:
 
 
 class Grader:
-    """Grades submissions. `spec_of` describes the sandbox that a task is judged in."""
+    """Grades submissions in sandboxes that are ready for it: `judge.setup_cmds` were run in them, or in their image.
 
-    def __init__(
-        self, opener: SandboxOpener, spec_of: Callable[[EvalTask], SandboxSpec], *, runs_setup: bool = False
-    ) -> None:
+    `spec_of` describes the sandbox that a task is judged in.
+    """
+
+    def __init__(self, opener: SandboxOpener, spec_of: Callable[[EvalTask], SandboxSpec]) -> None:
         self._opener, self._spec_of = opener, spec_of
-        self._runs_setup = runs_setup
-        """Whether `judge.setup_cmds` have to be run in every sandbox, as its image does not hold their work."""
 
     async def grade(self, task: EvalTask, submission: ReceivedSubmission) -> EvalReport:
         """Grade a submission, and write its report. Raises ArchiveError and GraderError."""
@@ -111,8 +106,6 @@ class Grader:
             async with asyncio.timeout(_OPEN_TIMEOUT):
                 opening = self._opener(self._spec_of(task), purpose="judge")
                 sandbox = await stack.enter_async_context(opening)
-            if self._runs_setup and task.judge.setup_cmds:
-                await _set_up(sandbox, task.judge.setup_cmds, evidence / "setup_output.txt")
             await _run_step(sandbox, _PREPARE, str(task.cwd), str(result))
             async with asyncio.timeout(_UNPACK_TIMEOUT):
                 await sandbox.put_tree(task.cwd, clean)
@@ -126,29 +119,11 @@ class Grader:
         return grades, ended
 
 
-def write_json(path: Path, data: Mapping[str, Any]) -> None:
-    """Write a file that is either there whole, or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(json.dumps(data, indent=2, allow_nan=False) + "\n")
-    draft.replace(path)
-
-
 def _clean(task: EvalTask, directory: Path, target: Path) -> CleanArchive:
     found = clean_archive(directory / ARCHIVE, target, SubmissionFilter(task.submit_paths, task.submit_exclude))
     (directory / "allowed_files.txt").write_text("".join(f"{printable(name)}\n" for name in found.names))
     (directory / "eval.sh").write_text(task.judge.eval_cmd + "\n")
     return found
-
-
-async def _set_up(sandbox: HarnessSandbox, commands: tuple[str, ...], path: Path) -> None:
-    script = "".join(f"{command}\n" for command in commands).encode()
-    with path.open("wb") as output:
-        ended = await sandbox.run(
-            Command(("/bin/sh", "-c", _SET_UP)), output, stdin=script, timeout=_SETUP_TIMEOUT, limit=_MAX_SETUP_OUTPUT
-        )
-    if ended.timed_out or ended.exit_code:
-        how = f"took longer than {_SETUP_TIMEOUT:g} s" if ended.timed_out else f"exited with {ended.exit_code}"
-        raise GraderError(f"the task's judge.setup_cmds {how}; they printed: {_end_of(path.read_bytes())}")
 
 
 async def _run_step(sandbox: HarnessSandbox, script: str, *arguments: str) -> None:
