@@ -34,7 +34,7 @@ def grade(tmp_path, directories):
         directory = tmp_path / "agent-1"
         directory.mkdir()
         archives.archive(directory / ARCHIVE, *members)
-        grader = Grader(directories, lambda _: SandboxSpec())
+        grader = Grader(directories, lambda _: SandboxSpec(), tmp_path)
         received = ReceivedSubmission(id="agent-1", directory=directory, submitted_at="2026-01-01T00:00:00Z")
         return asyncio.run(grader.grade(task(judge, **fields), received))
 

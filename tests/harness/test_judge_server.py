@@ -6,8 +6,10 @@ import socket
 import stat
 import threading
 from contextlib import suppress
+from typing import Any
 
 import pytest
+from starlette.applications import Starlette
 
 from belljar.harness.judge import server as server_module
 from belljar.harness.judge.adminsecret import AdminSecret, AdminSecretError, load_admin_secret
@@ -15,6 +17,8 @@ from belljar.harness.judge.remote import RemoteJudgeError, connect_judge
 from belljar.harness.judge.server import JudgeServerError, serve_on_port, serve_on_socket
 from tests.harness.judges import SECRET
 from tests.harness.test_judge_api import scoring
+
+APP = Starlette()
 
 
 @pytest.mark.parametrize("start", [b"", b"GET /api/v1/history HT", b"GET /api/v1/history HTTP/1.1\r\nHost: x\r\n"])
@@ -71,24 +75,24 @@ def test_more_connections_than_are_taken_are_answered_and_do_not_stop_the_others
 
 
 def test_an_address_that_is_taken_or_absent_is_an_error(tmp_path):
-    async def listen(opening):
+    async def listen(opening: Any) -> None:
         async with opening:
             pass
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(JudgeServerError, match=f"127.0.0.1:{port}.*--port"):
-            asyncio.run(listen(serve_on_port(None, "127.0.0.1", port)))
+            asyncio.run(listen(serve_on_port(APP, "127.0.0.1", port)))
     with pytest.raises(JudgeServerError, match="--host"):
-        asyncio.run(listen(serve_on_port(None, "192.0.2.1", 0)))
+        asyncio.run(listen(serve_on_port(APP, "192.0.2.1", 0)))
     with pytest.raises(JudgeServerError, match="absent"):
-        asyncio.run(listen(serve_on_socket(None, tmp_path / "absent" / "s")))
+        asyncio.run(listen(serve_on_socket(APP, tmp_path / "absent" / "s")))
 
 
 def test_a_judge_elsewhere_is_used_with_the_secret(judge, tmp_path):
     (tmp_path / "a.tar.gz").write_bytes(scoring(6))
 
-    async def use():
+    async def use() -> Any:
         async with connect_judge(judge.url, AdminSecret(SECRET)) as remote:
             token = await remote.register("tiny", "r", max_agent_submissions=3, submission_cooldown=None)
             name = await remote.submit(tmp_path / "a.tar.gz")
@@ -110,7 +114,7 @@ def test_a_judge_elsewhere_is_used_with_the_secret(judge, tmp_path):
     ],
 )
 def test_a_judge_elsewhere_that_refuses_or_is_none_is_an_error(judge, url, secret, words):
-    async def use():
+    async def use() -> Any:
         async with connect_judge(url.replace("URL", judge.url), AdminSecret(secret)) as remote:
             await remote.register("tiny", "r")
 
