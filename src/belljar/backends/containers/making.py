@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from belljar.backends.containers import limits, mountcheck, users
-from belljar.backends.containers.config import MEMORY, SCRATCH, ContainerConfig, binds_of
+from belljar.backends.containers.config import MEMORY, ContainerConfig, binds_of
 from belljar.backends.containers.engine import libpod
 from belljar.backends.containers.engine.images import Image
 from belljar.backends.containers.engine.rights import is_rootless
@@ -62,7 +62,7 @@ class ContainerMaker:
         self._records.write(sandbox, record)
         container = self._create(sandbox, order, toolbox, site)
         if order.has_scratch and not spec.read_only:
-            users.make_directory(self._engine, self._containers.name(sandbox), order.user.name, SCRATCH)
+            users.make_directory(self._engine, self._containers.name(sandbox), order.user.name, spec.scratch)
         if site is not None:
             return self._enclose(sandbox, container, site, toolbox)
         self._engine.post(f"{self._containers.path(sandbox)}/start")
