@@ -31,6 +31,10 @@ class SpecError(BelljarError):
     """No such sandbox can be made, or no such command be run. Ask for another."""
 
 
+class ImageMissingError(SpecError):
+    """The engine does not have the image. Build or fetch it."""
+
+
 class GoneError(BelljarError):
     """There is no such sandbox, or all its processes have ended. Destroy it, and create another."""
 

@@ -46,6 +46,7 @@ class _Program(LazyGroup):
         "serve": Subcommand(
             "belljar.cli.server.serve", "serve", "Make sandboxes by API, and change their policies live."
         ),
+        "eval": Subcommand("belljar.cli.eval.group", "eval_", "Evaluate agents on tasks, in sealed sandboxes."),
         "proxy": Subcommand("belljar.cli.proxy", "proxy", "Serve a model's API on a port, and add the key."),
         "ps": Subcommand("belljar.cli.server.ps", "ps", "List the sandboxes of a server."),
         "inspect": Subcommand("belljar.cli.server.inspect", "inspect", "Tell which layers hold a sandbox."),

@@ -3,12 +3,11 @@
 import asyncio
 import fcntl
 import os
-import resource
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,15 +25,8 @@ from belljar.control.stale import StaleRows
 from belljar.control.store import SqliteStore
 from belljar.control.tokens import TokenFile
 from belljar.errors import BelljarError, reason
-from belljar.gateway.attachment import Gateways
 from belljar.gateway.settings import DEFAULTS, Settings
-from belljar.gateway.workers.supervisor import Workers
-from belljar.runtime.adoption import adopt_all
-from belljar.runtime.commands import Commands
-from belljar.runtime.context import Context
-from belljar.runtime.housekeeping import Housekeeping
-from belljar.runtime.lifecycle import Sandboxes
-from belljar.runtime.policies import Networks
+from belljar.runtime.assembly import RuntimeParts, assemble
 from belljar.sandbox.files.workdirs import SYSTEM
 
 SOCKET: Final = "belljar.sock"
@@ -136,7 +128,7 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def _services(serving: Serving, state: Path, port: int) -> AsyncIterator[Services]:
-    """Build everything up, adopt what is there, and go on until the end."""
+    """Open the database and a runtime on it."""
     async with AsyncExitStack() as stack:
         database = Database(state / "belljar.db")
         stack.callback(database.close)
@@ -146,27 +138,18 @@ async def _services(serving: Serving, state: Path, port: int) -> AsyncIterator[S
         hub = Hub(store)
         await hub.start()
         stack.push_async_callback(hub.stop)
-        broker = state / "broker"
-        broker.mkdir(mode=0o700, exist_ok=True)
-        starting = partial(Workers, serving.workers, serving.settings, audit=hub.audit, broker_state=broker)
-        workers = await asyncio.to_thread(starting)
-        stack.push_async_callback(asyncio.to_thread, workers.shut_down)
-        backends = await asyncio.to_thread(serving.backends, state)
-        for backend in backends.values():
-            stack.push_async_callback(asyncio.to_thread, backend.close)
-        _allow_many_descriptors()  # of what backends start, nobody needs so many
-        gateways = Gateways(workers, serving.settings, audit=hub.audit)
-        stack.push_async_callback(asyncio.to_thread, gateways.close_elsewhere)
-        context = Context(state, port, backends, gateways, store, hub, serving.settings)
-        networks = Networks(context)
-        services = Services(context, Sandboxes(context), networks, Commands(context, networks), workers, store, hub)
-        late = await adopt_all(context, services.sandboxes)
-        services.commands.drain_orphans()
-        stack.push_async_callback(services.commands.finish)
-        await asyncio.to_thread(workers.wait_until_up)
-        rounds = asyncio.create_task(Housekeeping(context, services.sandboxes, services.networks).run(late))
-        stack.push_async_callback(_cancel, rounds)
-        yield services
+        parts = RuntimeParts(
+            state=state,
+            backends=serving.backends,
+            store=store,
+            events=hub,
+            audit=hub.audit,
+            workers=serving.workers,
+            settings=serving.settings,
+            control_port=port,
+        )
+        opened = await stack.enter_async_context(assemble(parts))
+        yield Services(opened.context, opened.sandboxes, opened.networks, opened.commands, opened.workers, store, hub)
 
 
 def _stale_rows(path: Path) -> StaleRows:
@@ -174,18 +157,6 @@ def _stale_rows(path: Path) -> StaleRows:
         return StaleRows(path)
     except OSError as error:
         raise ServeError(f"{path} cannot be written ({reason(error)}); make room on its disk") from None
-
-
-def _allow_many_descriptors() -> None:
-    """Take as many as there are to be had: every sandbox has a dozen doors."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-async def _cancel(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
 
 
 @contextmanager

@@ -18,12 +18,11 @@ from typing import Final
 from belljar.backends.interface import GoneError, State
 from belljar.errors import BelljarError
 from belljar.gateway.attachment import Attachment
-from belljar.runtime.context import Context
+from belljar.runtime.context import Context, run_in_thread
 from belljar.runtime.events import SandboxAdopted, SandboxDeleted
 from belljar.runtime.lifecycle import Sandboxes
 from belljar.runtime.sandbox import Sandbox, Status
 from belljar.runtime.storage import StorageError
-from belljar.runtime.threads import apart
 
 _LOG: Final = logging.getLogger(__name__)
 _AT_ONCE: Final = 8
@@ -67,7 +66,7 @@ async def _adopt_from(
     """Go on with the sandboxes of one backend; return the tasks that it lets us wait for."""
     try:
         async with asyncio.timeout(SECONDS_TO_ANSWER):
-            states = {found.sandbox: found.state for found in await apart(context.backends[name].sandboxes)}
+            states = {found.sandbox: found.state for found in await run_in_thread(context.backends[name].sandboxes)}
     except BelljarError as error:
         await _close_all(context, known, str(error))
         return set()
@@ -113,7 +112,7 @@ async def _sweep_strangers(context: Context, name: str, states: Iterable[str]) -
         if stranger not in context.sandboxes:
             _LOG.warning("sweeping %s of the backend %s, which nobody knows", stranger, name)
             try:
-                await apart(partial(context.backends[name].destroy, stranger))
+                await run_in_thread(partial(context.backends[name].destroy, stranger))
             except BelljarError as error:
                 _LOG.warning("%s is left over: %s", stranger, error)
 
@@ -147,7 +146,7 @@ async def _close_all(context: Context, sandboxes: Iterable[Sandbox], why: str) -
 
 
 async def _open_doors(context: Context, sandbox: Sandbox, status: Status) -> None:
-    attachment = await apart(lambda: context.backends[sandbox.backend].adopt(sandbox.id))
+    attachment = await run_in_thread(lambda: context.backends[sandbox.backend].adopt(sandbox.id))
     try:
         async with sandbox.network_lock:
             await _serve(context, sandbox, attachment)
@@ -163,7 +162,7 @@ async def _serve(context: Context, sandbox: Sandbox, attachment: Attachment) -> 
     if sandbox.status is Status.DELETING:
         raise GoneError("it is being deleted")
     network = sandbox.network = sandbox.network.now()
-    await apart(lambda: context.gateway.open(sandbox.id, network.resolved(), attachment, until=network.until))
+    await run_in_thread(lambda: context.gateway.open(sandbox.id, network.resolved(), attachment, until=network.until))
 
 
 def _check_port(sandbox: Sandbox, port: int | None) -> None:

@@ -26,11 +26,10 @@ from typing import Any, Final, Literal, NamedTuple
 from belljar.backends.interface import LostError, MachineError, Process, Streams
 from belljar.errors import BelljarError, reason
 from belljar.policy.language.normal import normal_services
-from belljar.runtime.context import Context
+from belljar.runtime.context import Context, run_in_thread
 from belljar.runtime.pipes import OutputPipe
 from belljar.runtime.policies import Networks
 from belljar.runtime.sandbox import Sandbox
-from belljar.runtime.threads import apart
 from belljar.sandbox.agentsettings import agent_variables
 from belljar.sandbox.spec import Command
 
@@ -122,7 +121,7 @@ class Commands:
     async def _start(self, sandbox: Sandbox, command: Command, stdin: bytes, pipes: Pipes) -> Process:
         services = normal_services(sandbox.network.base.document)
         command = replace(command, environment={**agent_variables(services), **command.environment})
-        given = await apart(lambda: _file_with(stdin))
+        given = await run_in_thread(lambda: _file_with(stdin))
         ends = [pipe.open_writer() for pipe in pipes.values()]
         try:
             streams = Streams(given, *ends)
@@ -165,7 +164,7 @@ class Running:
                 if data := (read.result() if read.done() else b"") + self._pipes[stream].read_now():
                     yield Output(stream, data)
             code, seconds = process.wait(0), loop.time() - started
-            yield Ended(code, self._alarm.has_rung, seconds, await apart(process.out_of_memory))
+            yield Ended(code, self._alarm.has_rung, seconds, await run_in_thread(process.out_of_memory))
         finally:
             self._alarm.call_off()
             loop.remove_reader(process.fileno())
@@ -187,7 +186,7 @@ async def _try(act: Coroutine[Any, Any, None]) -> None:
 async def _kill(process: Process) -> None:
     try:
         with suppress(BelljarError):  # its backend is lost, and nobody is left to be told
-            await apart(lambda: process.signal(SIGKILL))
+            await run_in_thread(lambda: process.signal(SIGKILL))
     finally:
         process.close()
 

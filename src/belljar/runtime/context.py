@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from threading import Thread
+from typing import TypeVar
 
 from belljar.backends.interface import Backend, GoneError
 from belljar.gateway.attachment import Gateways
@@ -14,7 +16,6 @@ from belljar.runtime.events import SandboxDied
 from belljar.runtime.problems import ProblemError
 from belljar.runtime.sandbox import Sandbox, Status
 from belljar.runtime.storage import EventSink, Store
-from belljar.runtime.threads import apart
 
 T = TypeVar("T")
 
@@ -66,10 +67,6 @@ class Context:
         found = self.find(sandbox)
         return found if found.status is Status.CLOSED else self.find_served(sandbox)
 
-    def tell(self, sandbox: Sandbox) -> dict[str, Any]:
-        """Return what a client is told of a sandbox."""
-        return sandbox.to_data(in_force=self.gateway.is_in_force(sandbox.id))
-
     async def inside(self, sandbox: Sandbox, act: Callable[[Backend], T]) -> T:
         """Have the sandbox's backend do something inside, when it is its turn. Raises what `with_backend` raises."""
         async with sandbox.inside:
@@ -78,7 +75,7 @@ class Context:
     async def with_backend(self, sandbox: Sandbox, act: Callable[[Backend], T]) -> T:
         """Have the sandbox's backend do something. Raises what it raises; one that has ended is noted as such."""
         try:
-            return await apart(lambda: act(self.backends[sandbox.backend]))
+            return await run_in_thread(lambda: act(self.backends[sandbox.backend]))
         except GoneError:
             await self.note_death(sandbox)
             raise
@@ -99,7 +96,30 @@ class Context:
         """
         closing = self._closing.get(sandbox.id)
         if closing is None:
-            closing = self._closing[sandbox.id] = asyncio.create_task(apart(lambda: self.gateway.close(sandbox.id)))
+            closing = self._closing[sandbox.id] = asyncio.create_task(
+                run_in_thread(lambda: self.gateway.close(sandbox.id))
+            )
             closing.add_done_callback(lambda _: self._closing.pop(sandbox.id))
         with suppress(KeyError):  # nobody serves it
             await asyncio.shield(closing)
+
+
+async def run_in_thread(call: Callable[[], T]) -> T:
+    """Call a function on a new thread, and return or raise what it does. It goes on if nobody waits any more.
+
+    No call waits for a thread that another call has taken, nor does the end of the process wait for any of them: what a
+    backend has not done by then, the next life finds written down.
+    """
+    done: Future[T] = Future()
+    done.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            result = call()
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            done.set_exception(error)
+        else:
+            done.set_result(result)
+
+    Thread(target=run, name="belljar-call", daemon=True).start()
+    return await asyncio.wrap_future(done)

@@ -13,12 +13,11 @@ from typing import Final
 from belljar.backends.interface import Backend, State
 from belljar.errors import BelljarError
 from belljar.runtime.adoption import SECONDS_TO_ANSWER, adopt
-from belljar.runtime.context import Context
+from belljar.runtime.context import Context, run_in_thread
 from belljar.runtime.deadlines import since_boot
 from belljar.runtime.lifecycle import Sandboxes
 from belljar.runtime.policies import Networks
 from belljar.runtime.sandbox import Sandbox, Status
-from belljar.runtime.threads import apart
 
 _ROUND_SECONDS: Final = 1.0
 """The longest time between two rounds: a machine that was asleep has to be noticed."""
@@ -105,7 +104,7 @@ class Housekeeping:
 
     async def _ask(self, name: str, backend: Backend) -> dict[str, State] | None:
         try:
-            found = {found.sandbox: found.state for found in await apart(backend.sandboxes)}
+            found = {found.sandbox: found.state for found in await run_in_thread(backend.sandboxes)}
         except BelljarError as error:
             if self._complaints.get(name) != str(error):
                 _LOG.warning("the backend %s cannot be asked: %s", name, error)

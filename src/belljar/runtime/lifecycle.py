@@ -11,24 +11,28 @@ import asyncio
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
 
 from belljar.errors import BelljarError
 from belljar.gateway.upstream.proxy import check_enforceable
 from belljar.policy.language.normal import normal_services
-from belljar.runtime.context import Context
+from belljar.runtime.context import Context, run_in_thread
 from belljar.runtime.deadlines import since_boot
 from belljar.runtime.events import SandboxCreated, SandboxDeleted, SandboxPaused, SandboxResumed
 from belljar.runtime.network import Prepared, SandboxNetwork
 from belljar.runtime.problems import FieldProblem, ProblemError, refusing
 from belljar.runtime.sandbox import IdempotentRequest, Sandbox, Status
 from belljar.runtime.storage import StorageError
-from belljar.runtime.threads import apart
 from belljar.sandbox.agentsettings import agent_files
 from belljar.sandbox.spec import SandboxSpec
 
 _SECONDS_TO_PAUSE: Final = 2.0
+
+
+def new_id() -> str:
+    """Return a name for a sandbox."""
+    return f"sb-{secrets.token_hex(6)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +41,12 @@ class Order:
 
     backend: str
     spec: SandboxSpec
-    asked: Mapping[str, Any]
     labels: Mapping[str, str]
     ttl: float | None
     hard_ttl: float | None
     prepared: Prepared
     request: IdempotentRequest | None
+    id: str = field(default_factory=new_id)
 
 
 class Sandboxes:
@@ -61,9 +65,9 @@ class Sandboxes:
                 pass
             return (known, False) if known.id in self._context.sandboxes else await self.create(order)
         sandbox = Sandbox(
-            id=f"sb-{secrets.token_hex(6)}",
+            id=order.id,
             backend=order.backend,
-            asked=order.asked,
+            spec=replace(order.spec, environment={}, files={}),
             labels=order.labels,
             network=SandboxNetwork(order.prepared.resolved, revision=1, generation=1),
             request=order.request,
@@ -115,7 +119,7 @@ class Sandboxes:
 
     async def destroy(self, sandbox: Sandbox) -> None:
         """Have the backend forget a sandbox that nobody serves, and forget it ourselves."""
-        await apart(lambda: self._context.backends[sandbox.backend].destroy(sandbox.id))
+        await run_in_thread(lambda: self._context.backends[sandbox.backend].destroy(sandbox.id))
         await self._context.store.remove(sandbox.id)
         self._context.sandboxes.pop(sandbox.id, None)
 
@@ -181,15 +185,17 @@ class Sandboxes:
         async with sandbox.network_lock:
             network = sandbox.network
             with suppress(KeyError):  # nobody serves it
-                await apart(lambda: gateway.change_policy(sandbox.id, network.resolved(), until=until or network.until))
+                await run_in_thread(
+                    lambda: gateway.change_policy(sandbox.id, network.resolved(), until=until or network.until)
+                )
 
     async def _make(self, sandbox: Sandbox, spec: SandboxSpec) -> None:
         backend, gateway = self._context.backends[sandbox.backend], self._context.gateway
         services = normal_services(sandbox.network.base.document)
         told = replace(spec, files={**spec.files, **agent_files(services)}) if services else spec
-        attachment = await apart(lambda: backend.create(sandbox.id, told))
+        attachment = await run_in_thread(lambda: backend.create(sandbox.id, told))
         try:
-            await apart(lambda: gateway.open(sandbox.id, sandbox.network.base, attachment))
+            await run_in_thread(lambda: gateway.open(sandbox.id, sandbox.network.base, attachment))
         except BaseException:
             attachment.close()
             raise

@@ -17,10 +17,9 @@ then, it lets nothing pass; so it does not take this server's goodwill, either, 
 """
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 from belljar.gateway.service import Acknowledgement
@@ -29,14 +28,14 @@ from belljar.gateway.workers.process import RefusedError
 from belljar.policy import CompiledPolicy, Problem, to_name
 from belljar.policy.language.reading import Reading
 from belljar.policy.model import DomainPattern, Scope
-from belljar.runtime.context import Context
+from belljar.runtime.context import Context, run_in_thread
 from belljar.runtime.deadlines import Deadline
 from belljar.runtime.events import GrantClosed, GrantOpened
 from belljar.runtime.network import Grant, Prepared, SandboxNetwork, Surroundings, amend, grant_rule, prepare
 from belljar.runtime.problems import ProblemError
 from belljar.runtime.sandbox import Sandbox, Status
 from belljar.runtime.storage import StorageError
-from belljar.runtime.threads import apart
+from belljar.sandbox.spec import SandboxSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +58,18 @@ class Networks:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    async def prepare(self, reading: Reading, asked: Mapping[str, Any] | None = None, within: str = "") -> Prepared:
+    async def prepare(self, reading: Reading, spec: SandboxSpec | None = None, within: str = "") -> Prepared:
         """Read a document, maybe for a sandbox that is yet to be made, and find out what it means here.
 
         Raises ProblemError.
         """
-        around = self._surroundings(asked or {})
-        return await apart(lambda: prepare(reading, around, within))
+        around = self._surroundings(spec)
+        return await run_in_thread(lambda: prepare(reading, around, within))
 
     async def amended(self, sandbox: Sandbox, change: dict[str, Any]) -> Prepared:
         """Return what the policy of a sandbox would be with some entries more or less. Raises ProblemError."""
-        base, around = sandbox.network.base, self._surroundings({})
-        return await apart(lambda: amend(base.policy(), change, around))
+        base, around = sandbox.network.base, self._surroundings()
+        return await run_in_thread(lambda: amend(base.policy(), change, around))
 
     async def replace(self, sandbox: Sandbox, prepared: Prepared, if_match: str | None) -> PolicyChange:
         """Put another policy in the place of that of a sandbox, and end what was granted on top of it."""
@@ -92,7 +91,7 @@ class Networks:
             grant = Grant(f"gr-{secrets.token_hex(4)}", allow, seconds, Deadline.after(seconds))
             network = replace(sandbox.network, grants=(*sandbox.network.grants, grant))
             if exact := [pattern for pattern in rule.domains if pattern.scope is Scope.EXACT]:
-                await apart(lambda: _check_effect(network.compiled(), allow, exact))
+                await run_in_thread(lambda: _check_effect(network.compiled(), allow, exact))
             change = await self._enforce(sandbox, network, unwritten=False)
         self._context.deadline_set.set()
         self._context.events.tell(sandbox.id, GrantOpened(grant.id, allow, seconds))
@@ -127,7 +126,7 @@ class Networks:
         """Leave a sandbox nothing to reach until somebody sets another policy, and note why. Raises BelljarError."""
         async with sandbox.network_lock:
             sandbox.detail, ended = why, sandbox.network.grants
-            await self._enforce(sandbox, await apart(sandbox.network.closed), unwritten=True)
+            await self._enforce(sandbox, await run_in_thread(sandbox.network.closed), unwritten=True)
         self._tell_closed(sandbox, ended, "replaced")
 
     async def write_down(self, sandbox: Sandbox) -> None:
@@ -136,11 +135,11 @@ class Networks:
             if sandbox.id in self._context.store.stale:
                 await self._context.store.save(sandbox.to_row())
 
-    def _surroundings(self, asked: Mapping[str, Any]) -> Surroundings:
-        """Return what this server is to a policy, and where its sandboxes can write, with one that is asked for."""
+    def _surroundings(self, requested: SandboxSpec | None = None) -> Surroundings:
+        """Return what a policy is checked against: this server, and where its sandboxes can write."""
         context = self._context
-        all_asked = (asked, *(sandbox.asked for sandbox in context.sandboxes.values()))
-        exposed = tuple(Path(place) for each in all_asked for place in _writable(each))
+        specs = [sandbox.spec for sandbox in context.sandboxes.values()]
+        exposed = tuple(place for spec in (requested, *specs) if spec is not None for place in spec.writable)
         return Surroundings(context.control_port, context.state, exposed)
 
     async def _set(self, sandbox: Sandbox, prepared: Prepared, grants: tuple[Grant, ...]) -> PolicyChange:
@@ -177,7 +176,9 @@ class Networks:
             return Acknowledgement(network.generation, 0, in_force=False)
         gateway = self._context.gateway
         try:
-            return await apart(lambda: gateway.change_policy(sandbox.id, network.resolved(), until=network.until))
+            return await run_in_thread(
+                lambda: gateway.change_policy(sandbox.id, network.resolved(), until=network.until)
+            )
         except KeyError:
             raise ProblemError("sandbox_not_ready", "the sandbox is being deleted, and reaches nothing") from None
 
@@ -227,9 +228,3 @@ def _check_effect(compiled: CompiledPolicy, allow: str, patterns: Iterable[Domai
                 f"{allow} stays closed, by {verdict.rule or verdict.reason}: {verdict.sentence}; change that first",
                 field="allow",
             )
-
-
-def _writable(asked: Mapping[str, Any]) -> Iterator[str]:
-    if workdir := asked.get("workdir"):
-        yield workdir
-    yield from (mount["source"] for mount in asked.get("mounts", ()) if mount.get("writable"))

@@ -8,11 +8,10 @@ from ipaddress import ip_address
 from typing import Any, Final
 
 from belljar.policy import CompiledPolicy, Flow, Protocol, question
-from belljar.runtime.context import Context
+from belljar.runtime.context import Context, run_in_thread
 from belljar.runtime.network import Prepared, SandboxNetwork
 from belljar.runtime.sandbox import Sandbox
 from belljar.runtime.storage import StoredEvent
-from belljar.runtime.threads import apart
 
 _RECENT: Final = 1000
 _TRIED: Final = ("flow.allowed", "flow.denied", "dns.answered", "dns.denied")
@@ -26,7 +25,7 @@ async def preview(context: Context, sandbox: Sandbox, prepared: Prepared, *, kee
     now, then = await asyncio.gather(
         asyncio.to_thread(SandboxNetwork.compiled, sandbox.network), asyncio.to_thread(SandboxNetwork.compiled, network)
     )
-    live = [open_flow.flow for open_flow in await apart(lambda: context.gateway.flows(sandbox.id))]
+    live = [open_flow.flow for open_flow in await run_in_thread(lambda: context.gateway.flows(sandbox.id))]
     recent = [_flow(event) for event in await context.store.latest(sandbox.id, _TRIED, _RECENT)]
     changes = list(_changes(now, then, dict.fromkeys((*live, *recent)), frozenset(live)))
     return {"flows_reset": sum(_is_reset(flow, now, then) for flow in live), "changes": changes}

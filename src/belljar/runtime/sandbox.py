@@ -6,14 +6,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from belljar.runtime.deadlines import Deadline
 from belljar.runtime.network import SandboxNetwork
 from belljar.runtime.storage import Row
-
-_DEFAULTS_BEFORE_0_2: Final = {"read_only": False, "isolation": "sealed"}
-"""What sandboxes were, that were written down when nobody could ask for anything else."""
+from belljar.sandbox.spec import Bind, Isolation, ResourceLimits, SandboxSpec
 
 _INSIDE_AT_ONCE: Final = 8
 _READING_AT_ONCE: Final = 2
@@ -49,8 +48,8 @@ class Sandbox:
 
     id: str
     backend: str
-    asked: Mapping[str, Any]
-    """What it was made from, without its environment: there may be secrets in it."""
+    spec: SandboxSpec
+    """What it was made from, without its environment and files: there may be secrets in them."""
 
     labels: Mapping[str, str]
     network: SandboxNetwork
@@ -79,7 +78,7 @@ class Sandbox:
         """Return what is stored of it."""
         state = {
             "backend": self.backend,
-            "asked": self.asked,
+            "spec": self.spec.to_data(),
             "labels": self.labels,
             "request": self.request,
             "created_at": self.created_at,
@@ -97,35 +96,30 @@ class Sandbox:
         """Return the sandbox that was stored."""
         state = json.loads(row.state)
         request, expires_at, hard_at = state.pop("request"), state.pop("expires_at"), state.pop("hard_expires_at")
+        asked = state.pop("asked", None)
+        spec = state.pop("spec", None)
         return cls(
             id=row.id,
             network=SandboxNetwork.from_data(json.loads(row.network)),
             request=IdempotentRequest(*request) if request else None,
             expires=Deadline.remembered(expires_at, state["ttl"]) if expires_at else None,
             hard_expires=Deadline.remembered(hard_at, state["hard_ttl"]) if hard_at else None,
+            spec=SandboxSpec.from_data(spec) if spec is not None else _spec_of_request(asked),
             **{**state, "status": Status(state["status"])},
         )
 
-    def to_data(self, *, in_force: bool) -> dict[str, Any]:
-        """Return what a client is told of it, and whether the gateway decides by its policy."""
-        return {
-            "id": self.id,
-            "status": self.status.value,
-            "detail": self.detail,
-            "backend": self.backend,
-            **_DEFAULTS_BEFORE_0_2,
-            **self.asked,
-            "labels": dict(self.labels),
-            "created_at": self.created_at,
-            "ttl": self.ttl,
-            "hard_ttl": self.hard_ttl,
-            "expires_at": self.expires.at if self.expires else None,
-            "hard_expires_at": self.hard_expires.at if self.hard_expires else None,
-            "network": {
-                "mode": self.network.base.document["mode"],
-                "revision": self.network.revision,
-                "generation": self.network.generation,
-                "grants": len(self.network.grants),
-                "in_force": in_force,
-            },
-        }
+
+def _spec_of_request(asked: Mapping[str, Any]) -> SandboxSpec:
+    """Return the spec of a sandbox that an earlier version stored as the request's JSON."""
+    limits = asked.get("limits", {})
+    return SandboxSpec(
+        image=asked.get("image"),
+        workdir=Path(asked["workdir"]) if asked.get("workdir") else None,
+        binds=tuple(
+            Bind(Path(mount["source"]), Path(mount.get("target") or mount["source"]), mount.get("writable", False))
+            for mount in asked.get("mounts", ())
+        ),
+        read_only=asked.get("read_only", False),
+        isolation=Isolation(asked.get("isolation", Isolation.SEALED)),
+        limits=ResourceLimits(limits.get("cpus"), limits.get("memory_bytes")),
+    )

@@ -62,6 +62,32 @@ class Store(Protocol):
         """Return the latest events of some kinds, the newest first."""
 
 
+class MemoryStore:
+    """A `Store` that keeps rows while the process lives, and no events."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Row] = {}
+        self.stale: set[str] = set()
+
+    async def rows(self) -> list[Row]:
+        """See `Store`."""
+        return list(self._rows.values())
+
+    async def save(self, row: Row) -> None:
+        """See `Store`."""
+        self._rows[row.id] = row
+        self.stale.discard(row.id)
+
+    async def remove(self, sandbox: str) -> None:
+        """See `Store`."""
+        self._rows.pop(sandbox, None)
+        self.stale.discard(sandbox)
+
+    async def latest(self, sandbox: str, kinds: Iterable[str], limit: int) -> list[StoredEvent]:  # noqa: ARG002 - none
+        """See `Store`."""
+        return []
+
+
 class EventSink(Protocol):
     """Who is told what happens."""
 

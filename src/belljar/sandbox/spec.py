@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 SCRATCH: Final = Path("/workspace")
 """Where a sandbox works that has no directory of the host, unless something else is asked for."""
@@ -74,6 +74,41 @@ class SandboxSpec:
 
     isolation: Isolation = Isolation.SEALED
     limits: ResourceLimits = field(default_factory=ResourceLimits)
+
+    @property
+    def writable(self) -> tuple[Path, ...]:
+        """The host's files that can be changed from inside."""
+        workdir = (self.workdir,) if self.workdir is not None else ()
+        return (*workdir, *(bind.source for bind in self.binds if bind.writable))
+
+    def to_data(self) -> dict[str, Any]:
+        """Return plain data, without the environment and the files: there may be secrets in them."""
+        return {
+            "image": self.image,
+            "workdir": str(self.workdir) if self.workdir is not None else None,
+            "binds": [[str(bind.source), str(bind.target), bind.writable] for bind in self.binds],
+            "allow_write": [*map(str, self.allow_write)],
+            "keep": [*map(str, self.keep)],
+            "debugger": self.debugger,
+            "read_only": self.read_only,
+            "isolation": self.isolation.value,
+            "limits": self.limits._asdict(),
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> "SandboxSpec":
+        """Return the description that became plain data."""
+        return cls(
+            image=data["image"],
+            workdir=Path(data["workdir"]) if data["workdir"] is not None else None,
+            binds=tuple(Bind(Path(source), Path(target), writable) for source, target, writable in data["binds"]),
+            allow_write=tuple(map(Path, data["allow_write"])),
+            keep=tuple(map(Path, data["keep"])),
+            debugger=data["debugger"],
+            read_only=data["read_only"],
+            isolation=Isolation(data["isolation"]),
+            limits=ResourceLimits(**data["limits"]),
+        )
 
 
 @dataclass(frozen=True, slots=True)

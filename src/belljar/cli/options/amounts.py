@@ -5,9 +5,8 @@ from typing import Any, Final
 
 import click
 
-_BYTES: Final = r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?"
-_POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_LEAST_BYTES: Final = 4 << 20
+from belljar.amounts import AmountError, parse_memory
+
 _NUMBER: Final = r"\d{1,15}(?:\.\d{1,15})?"
 _SECONDS: Final = r"(\d+(?:\.\d+)?)\s*([smhd]?)"
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -19,13 +18,10 @@ class Bytes(click.ParamType[int]):
     name = "bytes"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        match = re.fullmatch(_BYTES, str(value).strip(), re.IGNORECASE)
-        if match is None:
-            self.fail(f'"{value}" is no amount of memory; write a number with a unit, such as 512m or 8g', param, ctx)
-        amount = int(float(match[1]) * 1024 ** _POWERS[match[2].lower()])
-        if amount < _LEAST_BYTES:
-            self.fail(f'"{value}" is too little to run anything; did you forget the unit, as in 512m?', param, ctx)
-        return amount
+        try:
+            return parse_memory(str(value))
+        except AmountError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Seconds(click.ParamType[float]):

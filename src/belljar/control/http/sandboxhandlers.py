@@ -12,7 +12,7 @@ from belljar.backends.interface import Backend, Inspectable
 from belljar.control.http.operations import BINARY
 from belljar.control.http.requests import Call
 from belljar.control.http.responses import data_answer, empty_answer
-from belljar.control.http.specs import spec_from
+from belljar.control.http.specs import sandbox_to_data, spec_from
 from belljar.policy.language.reading import Reading
 from belljar.runtime.lifecycle import Order, check_times
 from belljar.runtime.problems import FieldProblem, refusing
@@ -34,18 +34,10 @@ async def create(call: Call) -> Response:
     check_times(ttl, hard_ttl)
     spec = await asyncio.to_thread(spec_from, body, context.state)
     reading = Reading(body.get("network", {"mode": "block-all"}))
-    prepared = await call.services.networks.prepare(reading, body, "network")
+    prepared = await call.services.networks.prepare(reading, spec, "network")
     order = Order(
         backend=backend,
         spec=spec,
-        asked={
-            "image": body.get("image"),
-            "read_only": spec.read_only,
-            "isolation": spec.isolation.value,
-            "workdir": body.get("workdir"),
-            "mounts": body.get("mounts", []),
-            "limits": body.get("limits", {}),
-        },
         labels=body.get("labels", {}),
         ttl=ttl,
         hard_ttl=hard_ttl,
@@ -54,7 +46,7 @@ async def create(call: Call) -> Response:
     )
     sandbox, is_new = await call.services.sandboxes.create(order)
     headers = {"location": f"/api/v1/sandboxes/{sandbox.id}"} | ({} if is_new else {"idempotent-replayed": "true"})
-    return data_answer(context.tell(sandbox), 201, headers)
+    return data_answer(sandbox_to_data(context, sandbox), 201, headers)
 
 
 async def list_all(call: Call) -> Response:
@@ -66,12 +58,14 @@ async def list_all(call: Call) -> Response:
     found.sort(key=_cursor)
     page = found[: call.query.get("limit", _PAGE)]
     following = _cursor(page[-1]) if len(page) < len(found) else None
-    return data_answer({"sandboxes": [call.services.context.tell(sandbox) for sandbox in page], "next": following})
+    return data_answer(
+        {"sandboxes": [sandbox_to_data(call.services.context, sandbox) for sandbox in page], "next": following}
+    )
 
 
 async def get(call: Call) -> Response:
     """Tell of one."""
-    return data_answer(call.services.context.tell(call.sandbox))
+    return data_answer(sandbox_to_data(call.services.context, call.sandbox))
 
 
 async def delete(call: Call) -> Response:
@@ -84,21 +78,21 @@ async def pause(call: Call) -> Response:
     """Stop one."""
     sandbox = call.living_sandbox
     await call.services.sandboxes.pause(sandbox, "request")
-    return data_answer(call.services.context.tell(sandbox))
+    return data_answer(sandbox_to_data(call.services.context, sandbox))
 
 
 async def resume(call: Call) -> Response:
     """Let one go on."""
     sandbox = call.served_sandbox
     await call.services.sandboxes.resume(sandbox)
-    return data_answer(call.services.context.tell(sandbox))
+    return data_answer(sandbox_to_data(call.services.context, sandbox))
 
 
 async def refresh(call: Call) -> Response:
     """Give one more time."""
     sandbox = call.served_sandbox
     await call.services.sandboxes.refresh(sandbox, call.body.get("ttl"), call.body.get("hard_ttl"))
-    return data_answer(call.services.context.tell(sandbox))
+    return data_answer(sandbox_to_data(call.services.context, sandbox))
 
 
 async def put_file(call: Call) -> Response:

@@ -1,4 +1,4 @@
-"""From the body of a request to a sandbox's description."""
+"""Sandboxes in JSON: a request becomes a spec, and a sandbox becomes an answer."""
 
 import os
 from collections.abc import Mapping
@@ -6,7 +6,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from belljar.runtime.context import Context
 from belljar.runtime.problems import FieldProblem, ProblemError, refusing
+from belljar.runtime.sandbox import Sandbox
 from belljar.sandbox.spec import Bind, Isolation, ResourceLimits, SandboxSpec
 
 
@@ -30,6 +32,38 @@ def spec_from(body: Mapping[str, Any], state: Path) -> SandboxSpec:
         binds=binds,
         limits=ResourceLimits(limits.get("cpus"), limits.get("memory_bytes")),
     )
+
+
+def sandbox_to_data(context: Context, sandbox: Sandbox) -> dict[str, Any]:
+    """Return a sandbox as clients see it."""
+    spec, network = sandbox.spec, sandbox.network
+    return {
+        "id": sandbox.id,
+        "status": sandbox.status.value,
+        "detail": sandbox.detail,
+        "backend": sandbox.backend,
+        "image": spec.image,
+        "read_only": spec.read_only,
+        "isolation": spec.isolation.value,
+        "workdir": str(spec.workdir) if spec.workdir is not None else None,
+        "mounts": [
+            {"source": str(bind.source), "target": str(bind.target), "writable": bind.writable} for bind in spec.binds
+        ],
+        "limits": {name: value for name, value in spec.limits._asdict().items() if value is not None},
+        "labels": dict(sandbox.labels),
+        "created_at": sandbox.created_at,
+        "ttl": sandbox.ttl,
+        "hard_ttl": sandbox.hard_ttl,
+        "expires_at": sandbox.expires.at if sandbox.expires else None,
+        "hard_expires_at": sandbox.hard_expires.at if sandbox.hard_expires else None,
+        "network": {
+            "mode": network.base.document["mode"],
+            "revision": network.revision,
+            "generation": network.generation,
+            "grants": len(network.grants),
+            "in_force": context.gateway.is_in_force(sandbox.id),
+        },
+    }
 
 
 def _shown_inside(place: str, state: Path, field: str) -> Path:

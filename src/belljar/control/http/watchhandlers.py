@@ -10,10 +10,10 @@ from belljar import __version__
 from belljar.control.http.requests import Call
 from belljar.control.http.responses import KEEP_ALIVE, data_answer, server_sent, stream_answer
 from belljar.gateway.audit.metrics import CONTENT_TYPE as METRICS
+from belljar.runtime.context import run_in_thread
 from belljar.runtime.events import EVENT_NAMES, SandboxDeleted
 from belljar.runtime.problems import FieldProblem, refusing
 from belljar.runtime.storage import StorageError, StoredEvent
-from belljar.runtime.threads import apart
 
 _DENIALS: Final = ("flow.denied", "dns.denied")
 _LATEST: Final = 100
@@ -29,7 +29,7 @@ async def denials(call: Call) -> Response:
 async def flows(call: Call) -> Response:
     """List what is open now."""
     sandbox = call.served_sandbox
-    found = await apart(lambda: call.services.context.gateway.flows(sandbox.id))
+    found = await run_in_thread(lambda: call.services.context.gateway.flows(sandbox.id))
     return data_answer(
         {
             "flows": [
@@ -51,7 +51,7 @@ async def flows(call: Call) -> Response:
 async def usage(call: Call) -> Response:
     """List what was made of brokers."""
     sandbox = call.served_sandbox
-    found = await apart(lambda: call.services.context.gateway.usage(sandbox.id))
+    found = await run_in_thread(lambda: call.services.context.gateway.usage(sandbox.id))
     return data_answer({"services": [each._asdict() for each in found]})
 
 
@@ -67,7 +67,7 @@ async def events(call: Call) -> Response:
 
 async def metrics(call: Call) -> Response:
     """Tell the numbers."""
-    text = await apart(call.services.context.gateway.metrics)
+    text = await run_in_thread(call.services.context.gateway.metrics)
     return Response(text, headers={"content-type": METRICS})
 
 

@@ -51,6 +51,9 @@ class EvalReport:
     score: float | None = None
     score_0_100: float | None = None
     timed_out: bool = False
+    exit_code: int | None = None
+    """Of `eval_cmd`, as the backend reports it. It is evidence: scores come from what the grader has reported."""
+
     runtime_seconds: float = 0.0
     valid: bool = True
     summary: str = ""

@@ -59,19 +59,22 @@ class Benchmark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """How the work or the judge image is made, and what its sandboxes may use."""
+class TaskStage:
+    """How the work or the judge sandbox is made, and what it may use."""
 
-    image: str
-    """The name of the image, with its tag."""
+    image: str | None
+    """The name of the image, with its tag; None if the task has neither commands nor a tag to make a name of."""
 
     setup_cmds: tuple[str, ...] = ()
+    prebuilt: bool = False
+    """Whether there is a tag and no list of commands, so that nothing but the image says what is in it."""
+
     cpus: float | None = None
     memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkStage(Stage):
+class WorkStage(TaskStage):
     """Where the agent works."""
 
     specs_dir: str = ""
@@ -79,7 +82,7 @@ class WorkStage(Stage):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeStage(Stage):
+class JudgeStage(TaskStage):
     """Where submissions are graded."""
 
     eval_cmd: str
@@ -88,6 +91,8 @@ class JudgeStage(Stage):
     direction: Direction = Direction.MAXIMIZE
     selection: Selection = Selection.PASS_RATE_FIRST
     rescale: Rescale | None = None
+    isolate_submission: bool = False
+    """Whether submitted code runs in a sandbox of its own, apart from the one that grades it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

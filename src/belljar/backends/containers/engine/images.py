@@ -10,7 +10,7 @@ from typing import Any, Final
 from belljar.backends.containers.engine.client import Engine, EngineError
 from belljar.backends.containers.engine.libpod import podman
 from belljar.backends.containers.toolbox import Toolbox
-from belljar.backends.interface import SpecError
+from belljar.backends.interface import ImageMissingError, SpecError
 from belljar.errors import printable
 
 _HELPERS: Final = "localhost/belljar-helper"
@@ -54,7 +54,7 @@ def find_image(engine: Engine, name: str) -> Image:
             if engine.kind == "podman":
                 _refuse_orders(engine, name, found)
             return found
-    raise SpecError(f"{engine.kind} has no image {name}; fetch or build it first: {engine.kind} pull {name}")
+    raise ImageMissingError(f"{engine.kind} has no image {name}; fetch or build it first: {engine.kind} pull {name}")
 
 
 def _refuse_orders(engine: Engine, name: str, image: Image) -> None:

@@ -1,0 +1,1 @@
+"""`belljar eval`: evaluate agents on tasks."""

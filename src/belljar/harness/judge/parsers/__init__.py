@@ -1,0 +1,1 @@
+"""Parsers: from the output of a grader to numbers that can be compared."""

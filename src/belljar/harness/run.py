@@ -1,0 +1,125 @@
+"""A run: the trials of one or several tasks, side by side, with a judge of their own or one elsewhere."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from belljar.errors import BelljarError, reason
+from belljar.harness.host import open_host
+from belljar.harness.judge.api import agent_app
+from belljar.harness.judge.server import serve_on_socket
+from belljar.harness.judge.sessions import Judge
+from belljar.harness.kit import default_cache, open_kit
+from belljar.harness.leftovers import open_state, run_directory, sweep
+from belljar.harness.results.final import TrialResult
+from belljar.harness.results.layout import LOG, SETTINGS, write_json
+from belljar.harness.results.summary import RunSummary, write_summary
+from belljar.harness.sandboxes import SandboxHost
+from belljar.harness.trials.grading import TrialGrader
+from belljar.harness.trials.journal import Journal
+from belljar.harness.trials.judging import OwnJudge, TrialJudge, session_limits
+from belljar.harness.trials.places import TaskSandboxes
+from belljar.harness.trials.trial import TrialPlan, TrialTools, cancel_trial, run_trial
+
+_THREADS: Final = 64
+
+
+class RunError(BelljarError):
+    """A run that cannot begin. Nothing was started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """A run."""
+
+    directory: Path
+    """Where its results go; its name is that of the run."""
+
+    trials: Sequence[TrialPlan]
+    backend: str
+    max_workers: int
+    """How many trials run at the same time."""
+
+    state: Path
+    on_change: Callable[[Journal], None] = field(default=lambda _: None)
+
+
+async def run_trials(plan: RunPlan, stopping: asyncio.Event) -> RunSummary:
+    """Run all trials, and return what they have come to. Raises BelljarError if none could begin.
+
+    Once `stopping` is set, no trial begins any more, and those that run go on to their end. If the task is cancelled,
+    they end as cancelled.
+    """
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
+    state = open_state(plan.state)
+    await asyncio.to_thread(sweep, state)
+    directories = {trial.task.id: _begin(plan.directory, trial) for trial in plan.trials}
+    at_once = min(plan.max_workers, len(plan.trials))
+    async with AsyncExitStack() as stack:
+        private = stack.enter_context(run_directory(state, plan.backend))
+        host = await stack.enter_async_context(open_host(private, plan.backend, 2 * at_once))
+        journals = {name: Journal(name, path / LOG, plan.on_change) for name, path in directories.items()}
+        tools = await stack.enter_async_context(_tools(plan, host, private, journals))
+        turns = asyncio.Semaphore(at_once)
+
+        async def in_turn(trial: TrialPlan) -> TrialResult:
+            directory, journal = directories[trial.task.id], journals[trial.task.id]
+            try:
+                async with turns:
+                    if not stopping.is_set():
+                        return await run_trial(trial, tools, directory, journal)
+            except asyncio.CancelledError:
+                pass  # while it waited for its turn
+            return cancel_trial(trial, tools, directory, journal)
+
+        tasks = [asyncio.create_task(in_turn(trial)) for trial in plan.trials]
+        try:
+            results = await asyncio.gather(*tasks)
+        except asyncio.CancelledError:
+            stopping.set()
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks)
+    return write_summary(plan.directory, results)
+
+
+def _begin(run: Path, trial: TrialPlan) -> Path:
+    """Make the directory of a trial, with its settings. Raises RunError."""
+    directory = run / trial.task.id
+    try:
+        directory.mkdir(parents=True)
+    except FileExistsError:
+        raise RunError(f"{directory} is there already; choose another --run-id") from None
+    except OSError as error:
+        raise RunError(f"{directory} cannot be made ({reason(error)}); name another directory with --results") from None
+    task = {"id": trial.task.id, "path": str(trial.task.path), "digest": trial.task.digest}
+    write_json(directory / SETTINGS, {"task": task, "agent": trial.agent.name, "settings": trial.settings.to_data()})
+    return directory
+
+
+@asynccontextmanager
+async def _tools(
+    plan: RunPlan, host: SandboxHost, private: Path, journals: Mapping[str, Journal]
+) -> AsyncIterator[TrialTools]:
+    """Open what the trials share: the kit, and the judge with its socket."""
+    settings = plan.trials[0].settings.settings
+    sandboxes = TaskSandboxes(host, settings.setup_timeout)
+    kit = await asyncio.to_thread(open_kit, default_cache(os.environ))
+    if settings.judge_url is not None:
+        raise RunError("--judge-url is not supported yet")
+    tasks = {trial.task.id: trial.task for trial in plan.trials}
+    concurrency = min(plan.max_workers, len(plan.trials))
+    judge = Judge(TrialGrader(sandboxes, journals, private).grade, tasks, private / "judge", concurrency=concurrency)
+    socket = private / "judge.sock"
+    async with judge, serve_on_socket(agent_app(judge, private / "incoming"), socket):
+
+        async def register(trial: TrialPlan, directory: Path) -> TrialJudge:
+            limits = session_limits(trial.settings.settings)
+            return OwnJudge(judge, judge.register(trial.task.id, plan.directory.name, limits, directory), socket)
+
+        yield TrialTools(sandboxes, kit, register)

@@ -1,0 +1,1 @@
+"""Settings of a trial, each with where its value comes from."""

@@ -1,0 +1,64 @@
+"""What a trial tells while it runs: a line in its log, and its state for whoever watches."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from belljar.harness.trials.outcome import TrialOutcome
+
+
+class TrialState(StrEnum):
+    """What a trial is doing."""
+
+    WAITING = "waiting"
+    SETUP = "setup"
+    AGENT = "agent"
+    GRADING = "grading"
+    DONE = "done"
+
+
+@dataclass(slots=True)
+class Journal:
+    """Keeps the log of one trial, and calls a watcher whenever its state changes."""
+
+    task: str
+    log: Path
+    on_change: Callable[["Journal"], None]
+    state: TrialState = TrialState.WAITING
+    note: str = ""
+    """The latest line of the log."""
+
+    submissions: int = 0
+    best: float | None = None
+    """The best score so far, from 0 to 100."""
+
+    judge_denials: int = 0
+    """How often a judge's sandbox tried to reach something. It has no network."""
+
+    outcome: TrialOutcome | None = None
+    """How it has ended."""
+
+    _started: float = field(default_factory=time.monotonic)
+    _ended: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long the trial has run."""
+        return (self._ended or time.monotonic()) - self._started
+
+    def enter(self, state: TrialState) -> None:
+        """Note what begins."""
+        self.state = state
+        if state is TrialState.DONE:
+            self._ended = time.monotonic()
+        self.write(state.value)
+
+    def write(self, line: str) -> None:
+        """Add a line to the log."""
+        self.note = line
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        with self.log.open("a") as log:
+            log.write(f"{stamp} {line}\n")
+        self.on_change(self)
