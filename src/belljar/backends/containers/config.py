@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from belljar.backends.containers import limits
 from belljar.backends.containers.engine.images import Image
-from belljar.backends.containers.toolbox import Toolbox
 from belljar.backends.containers.users import User
 from belljar.backends.interface import SpecError
 from belljar.sandbox import bounds
@@ -21,6 +20,7 @@ from belljar.sandbox.files.sockets import ENGINE
 from belljar.sandbox.files.userfiles import user_files
 from belljar.sandbox.files.workdirs import check_scratch
 from belljar.sandbox.spec import SCRATCH, Bind, Isolation, SandboxSpec
+from belljar.sandbox.toolbox.model import Toolbox
 
 HOME: Final = "/home/belljar"
 """The home directory of a user for whom the image has none."""
@@ -71,11 +71,11 @@ class ContainerConfig:
 
     def configuration(self, toolbox: Toolbox, labels: Mapping[str, str]) -> dict[str, Any]:
         """Return what the engine is to make. Raises SpecError."""
-        sleep = shlex.join(toolbox.inside(toolbox.sleep, "infinity"))
+        sleep = shlex.join(toolbox.running("sleep", "infinity"))
         return {
             "Image": self.image.id,
             "User": self.user.name,
-            "Entrypoint": toolbox.inside(toolbox.shell, "-c", f"while :; do {sleep} & wait; done"),
+            "Entrypoint": toolbox.running("sh", "-c", f"while :; do {sleep} & wait; done"),
             "Cmd": [],
             "Env": [f"{name}=" for name in self.image.environment if name != "PATH"],
             "WorkingDir": "/",
