@@ -135,7 +135,7 @@ def test_submitted_code_beside_the_grader_is_told_of_no_result_file(grade):
     """Whatever eval_cmd runs inherits its variables, and has its rights."""
     command = 'sh work.sh; echo \'{"score": 1, "pass_rate": 0.5}\''
     looks = member("work.sh", b'[ -z "$BELLJAR_RESULT" ] || echo \'{"score": 99}\'')
-    assert grade(stage(command), forges).score == 1
+    assert grade(stage(command), looks).score == 1
 
 
 def test_what_is_written_to_standard_error_is_no_result(grade):
