@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from belljar.harness.leftovers import sweep
 from tests.harness.benchmarks import task_data, write_benchmark
 from tests.universe import Universe, addresses
 
@@ -53,6 +54,14 @@ class Evaluations:
         self.universe, self.directory = universe, directory
         self.tasks, self.results, self.state = (directory / name for name in ("tasks", "runs", "state"))
         self._runs = 0
+        self._processes: list[subprocess.Popen[str]] = []
+
+    def close(self) -> None:
+        """End what still runs, and remove what it leaves."""
+        for process in self._processes:
+            process.kill()
+            process.communicate()
+        sweep(self.state)
 
     def write(self, *tasks: dict[str, Any]) -> None:
         """Write the benchmark."""
@@ -83,7 +92,7 @@ class Evaluations:
             "BELLJAR_RESOLVER": addresses.RESOLVER,
             **(environment or {}),
         }
-        return self.universe.gateway.call(
+        process: subprocess.Popen[str] = self.universe.gateway.call(
             subprocess.Popen,
             [sys.executable, "-m", "belljar", "eval", *words],
             env=variables,
@@ -92,6 +101,8 @@ class Evaluations:
             stderr=subprocess.PIPE,
             text=True,
         )
+        self._processes.append(process)
+        return process
 
     def leftovers(self) -> list[str]:
         """Return what is left of runs: directories, and processes that have to do with them."""
