@@ -6,6 +6,7 @@ While no gateway serves a sandbox, it is closed.
 """
 
 import re
+from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
@@ -142,6 +143,22 @@ class Backend(Protocol):
 
     def get_file(self, sandbox: str, path: str, limit: int = FILE_LIMIT) -> bytes:
         """Read a file, with the agent's rights and seen from inside. Raises PathError, also if it exceeds the limit."""
+
+    def put_tree(self, sandbox: str, path: str, archive: int) -> None:
+        """Unpack a tar archive, read from a descriptor to its end, below a directory, which is made if it is not there.
+
+        It is done with the agent's rights and seen from inside. No link is followed below the directory, files that are
+        there are replaced, and devices are refused. Of modes, the permissions are kept. Raises PathError; then part of
+        the archive may have been unpacked.
+        """
+
+    def get_tree(self, sandbox: str, path: str, archive: int, *, names: Sequence[str] = (".",), limit: int) -> None:
+        """Write a tar archive of what is below a directory to a descriptor.
+
+        It is done with the agent's rights and seen from inside. `names` are relative to the directory; what is not
+        there is left out, and so are sockets, FIFOs and devices. Links are kept as links. What the archive holds is the
+        agent's choice. Raises PathError, also if the archive exceeds the limit; then part of it may have been written.
+        """
 
     def pause(self, sandbox: str) -> None:
         """Stop every process inside where it is. Nothing changes if it is paused already."""

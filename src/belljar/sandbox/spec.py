@@ -46,6 +46,8 @@ class SandboxSpec:
     """A directory of the host to work in, writable, at its own place. None for an empty one that vanishes with the
     sandbox."""
 
+    scratch: Path = Path("/workspace")
+
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables of every command, beside the few that each backend sets (PATH, HOME, TMPDIR, BELLJAR)."""
 

@@ -4,10 +4,13 @@
 it looks at the seal from inside, with nothing but a shell and what is in every system.
 """
 
+import io
 import os
 import resource
 import select
 import signal
+import tarfile
+import tempfile
 import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -114,6 +117,49 @@ def shell(backend: Backend, sandbox: str, script: str) -> str:
     return run(backend, sandbox, "sh", "-c", script).out
 
 
+def tree(entries) -> bytes:
+    """Return an archive of files, by their names, or of entries that are more than that."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for name, content in entries.items():
+            entry = tarfile.TarInfo(name)
+            if isinstance(content, bytes):
+                entry.size = len(content)
+                archive.addfile(entry, io.BytesIO(content))
+            else:
+                for field, value in content.items():
+                    setattr(entry, field, value)
+                archive.addfile(entry)
+    return packed.getvalue()
+
+
+def put(backend: Backend, sandbox: str, path: str, archive: bytes) -> None:
+    with tempfile.TemporaryFile() as file:
+        file.write(archive)
+        file.flush()
+        file.seek(0)
+        backend.put_tree(sandbox, path, file.fileno())
+
+
+def get(backend: Backend, sandbox: str, path: str, *, names=(".",), limit: int = 1 << 30) -> bytes:
+    with tempfile.TemporaryFile() as file:
+        backend.get_tree(sandbox, path, file.fileno(), names=names, limit=limit)
+        file.seek(0)
+        return file.read()
+
+
+def entries(archive: bytes) -> dict[str, tarfile.TarInfo]:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
+        return {entry.name: entry for entry in opened}
+
+
+def contents(archive: bytes) -> dict[str, bytes]:
+    """Return the files in an archive."""
+    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
+        files = ((entry.name, opened.extractfile(entry)) for entry in opened if entry.isreg())
+        return {name: file.read() for name, file in files if file is not None}
+
+
 class Conformance:
     """What holds for every backend."""
 
@@ -217,6 +263,52 @@ class Conformance:
         with pytest.raises(PathError):
             backend.get_file(jar, "file", limit=7)
 
+    def test_trees_go_in_and_out(self, backend, jar):
+        files = {"a": b"1", "b/c": bytes(range(256)) * 4096, "b/.git/HEAD": b"ref", "b/ü\udcff" + "x" * 200: b""}
+        put(backend, jar, "made/on/the/way", tree(files))
+        assert backend.get_file(jar, "/workspace/made/on/the/way/a") == b"1"
+        assert contents(get(backend, jar, "made/on/the/way")) == files
+        put(backend, jar, "/workspace/made", tree({"on/the/way/a": b"2"}))
+        assert contents(get(backend, jar, "made", names=("on/the/way/a", "none", "none/at/all"))) == {
+            "on/the/way/a": b"2"
+        }
+        assert contents(get(backend, jar, "made/on", names=())) == {}
+        assert set(contents(get(backend, jar, "made/on/the", names=("way/b", "./way//a")))) == {
+            f"way/{name}" for name in files
+        }
+
+    def test_a_tree_over_the_limit(self, backend, jar):
+        put(backend, jar, "tree", tree({"file": bytes(5000)}))
+        whole = get(backend, jar, "tree")
+        assert get(backend, jar, "tree", limit=len(whole)) == whole
+        for limit in (0, 5000, len(whole) - 1):
+            with pytest.raises(PathError):
+                get(backend, jar, "tree", limit=limit)
+
+    @pytest.mark.parametrize("path", ["not-there", "file", "nul\0"])
+    def test_trees_that_cannot_be(self, backend, jar, path):
+        backend.put_file(jar, "file", b"")
+        with pytest.raises(PathError):
+            get(backend, jar, path)
+        if path != "not-there":
+            with pytest.raises(PathError):
+                put(backend, jar, path, tree({"file": b""}))
+
+    @pytest.mark.parametrize("name", ["..", "a/../b", "/etc/passwd", "nul\0", "d/" * 200 + "f"])
+    def test_names_that_lead_out_of_a_tree(self, backend, jar, name):
+        put(backend, jar, "tree", tree({"file": b""}))
+        with pytest.raises(PathError):
+            get(backend, jar, "tree", names=(name,))
+        if "\0" not in name:
+            with pytest.raises(PathError):
+                put(backend, jar, "tree", tree({name: b""}))
+
+    def test_archives_that_are_damaged(self, backend, jar):
+        whole = tree({"file": bytes(100_000)})
+        for damaged in (b"", b"no archive" * 100, whole[:50_000], whole[: 512 + 100_352], whole[1:]):
+            with pytest.raises(PathError):
+                put(backend, jar, "tree", damaged)
+
     def test_a_paused_sandbox_does_nothing(self, backend, jar):
         with started(backend, jar, "cat") as cat:
             cat.write(b"before")
@@ -251,6 +343,8 @@ class Conformance:
             lambda: run(backend, jar, "true"),
             lambda: backend.get_file(jar, "file"),
             lambda: backend.put_file(jar, "file", b""),
+            lambda: get(backend, jar, "."),
+            lambda: put(backend, jar, ".", tree({})),
             lambda: backend.pause(jar),
             lambda: backend.resume(jar),
             lambda: backend.adopt(jar),
@@ -424,6 +518,102 @@ class Sealed(Conformance):
             backend.get_file(jar, path)
         with pytest.raises(PathError):
             backend.put_file(jar, path, b"x")
+
+    def test_a_tree_keeps_modes_links_and_empty_directories(self, backend, jar):
+        sent = {
+            "empty": {"type": tarfile.DIRTYPE, "mode": 0o1775},
+            "closed": {"type": tarfile.DIRTYPE, "mode": 0o500},
+            "closed/tool": {"mode": 0o4751, "mtime": 12345},
+            "link": {"type": tarfile.SYMTYPE, "linkname": "/etc/shadow"},
+            "second": {"type": tarfile.LNKTYPE, "linkname": "./closed/tool"},
+        }
+        put(backend, jar, "tree", tree(sent))
+        shell(backend, jar, "mkfifo tree/fifo; echo x > tree/second")
+        assert shell(backend, jar, "cat tree/closed/tool; stat -c %h tree/second") == "x\n2\n"
+        found = entries(get(backend, jar, "tree"))
+        shown = {name: (entry.type, entry.mode, entry.linkname) for name, entry in found.items()}
+        assert shown == {
+            "empty": (tarfile.DIRTYPE, 0o775, ""),
+            "closed": (tarfile.DIRTYPE, 0o500, ""),
+            "closed/tool": (tarfile.REGTYPE, 0o751, ""),
+            "link": (tarfile.SYMTYPE, 0o777, "/etc/shadow"),
+            "second": (tarfile.REGTYPE, 0o751, ""),
+        }
+        assert found["second"].size == 2
+        put(backend, jar, "again", get(backend, jar, "tree"))
+        assert contents(get(backend, jar, "again")) == {"closed/tool": b"x\n", "second": b"x\n"}
+
+    def test_a_tree_is_not_unpacked_through_links(self, backend, jar):
+        script = "mkdir tree outside; cd tree; ln -s ../outside directory; ln -s ../outside/file file; "
+        shell(backend, jar, script + "mkfifo fifo; echo old > ../outside/named; ln ../outside/named named")
+        for name in ("directory/file", "directory/new/file", "file/new"):
+            with pytest.raises(PathError):
+                put(backend, jar, "tree", tree({name: b"new"}))
+        made = {"inside": {"type": tarfile.SYMTYPE, "linkname": "../outside"}, "inside/file": b"new"}
+        second = {"second": {"type": tarfile.LNKTYPE, "linkname": "directory/named"}}
+        above = {"second": {"type": tarfile.LNKTYPE, "linkname": "../outside/named"}}
+        directory = {"directory": {"type": tarfile.DIRTYPE}}
+        for sent in (made, second, above, directory):
+            with pytest.raises(PathError):
+                put(backend, jar, "tree", tree(sent))
+        put(backend, jar, "tree", tree(dict.fromkeys(("file", "fifo", "named"), b"new")))
+        assert shell(backend, jar, "cd outside; echo *; cat named") == "named\nold\n"
+        assert shell(backend, jar, "cd tree; cat file fifo named") == "newnewnew"
+
+    @pytest.mark.parametrize("kind", [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, tarfile.GNUTYPE_SPARSE])
+    def test_a_tree_has_no_devices(self, backend, jar, kind):
+        with pytest.raises(PathError):
+            put(backend, jar, "tree", tree({"null": {"type": kind, "devmajor": 1, "devminor": 3}}))
+        assert shell(backend, jar, "ls -A tree") == ""
+
+    def test_a_tree_is_packed_without_following_links(self, backend, jar):
+        shell(backend, jar, "mkdir -p tree outside; echo secret > outside/file; ln -s ../outside tree/link")
+        assert entries(get(backend, jar, "tree", names=("link",)))["link"].issym()
+        with pytest.raises(PathError):
+            get(backend, jar, "tree", names=("link/file",))
+        shell(backend, jar, "ln -s tree elsewhere")
+        assert list(entries(get(backend, jar, "elsewhere"))) == ["link"]
+
+    def test_a_file_that_grows_or_vanishes_while_it_is_packed(self, backend, jar):
+        """Nothing waits for its end, and the archive is a whole one."""
+        script = """
+        mkdir tree; head -c 30000000 /dev/zero >tree/file; echo ready
+        while :; do
+            head -c 100000 /dev/zero >>tree/file
+            for i in 1 2 3 4 5 6 7 8; do mkdir -p tree/d$i/e; : >tree/d$i/e/f; done
+            rm -r tree/d*; mkfifo tree/d1 tree/d2; ln -s / tree/d3; rm tree/d*
+        done
+        """
+        with started(backend, jar, "sh", "-c", script) as agent:
+            assert agent.read() == b"ready\n"
+            for _ in range(5):
+                found = contents(get(backend, jar, "tree"))
+                assert len(found["file"]) >= 30_000_000
+            agent.process.signal(signal.SIGKILL)
+
+    def test_what_has_no_end_is_not_packed(self, backend, jar):
+        """Neither a file of any size that takes no room, nor directories that are too deep."""
+        shell(backend, jar, f"mkdir tree deep; truncate -s 100G tree/file; mkdir -p deep/{'d/' * 200}")
+        for path in ("tree", "deep"):
+            with pytest.raises(PathError):
+                get(backend, jar, path)
+
+    def test_what_the_agent_cannot_read_or_write_is_no_part_of_a_tree(self, backend, jar):
+        shell(backend, jar, "mkdir tree; echo 1 > tree/closed; chmod 0 tree/closed")
+        with pytest.raises(PathError, match="closed"):
+            get(backend, jar, "tree")
+        for path in ("/usr/new", "/proc/self"):
+            with pytest.raises(PathError):
+                put(backend, jar, path, tree({"file": b""}))
+
+    def test_trees_may_be_large(self, backend, jar):
+        """Larger than a file that goes in or out in one piece."""
+        shell(backend, jar, "mkdir -p tree/a; head -c 70000000 /dev/zero > tree/a/file; cp tree/a/file tree/b")
+        packed = get(backend, jar, "tree")
+        put(backend, jar, "again", packed)
+        assert shell(backend, jar, "cd again; cat a/file b | cksum") == shell(
+            backend, jar, "cd tree; cat a/file b | cksum"
+        )
 
     def test_files_belong_to_the_agent(self, backend, jar):
         backend.put_file(jar, "file", b"1", mode=0o750)

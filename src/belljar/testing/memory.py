@@ -7,8 +7,10 @@ nowhere.
 
 import os
 import socket
-from collections.abc import Iterator
-from pathlib import PurePosixPath
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Self
 
@@ -26,6 +28,9 @@ from belljar.backends.interface import (
 from belljar.gateway.attachment import Attachment
 from belljar.gateway.listeners import Listeners
 from belljar.sandbox.spec import Command, SandboxSpec
+from belljar.sandbox.trees.archive import TreeError
+from belljar.sandbox.trees.packing import pack
+from belljar.sandbox.trees.unpacking import unpack
 from belljar.testing.memoryprocess import (
     KILLED,
     PROGRAMS,
@@ -97,6 +102,30 @@ class MemoryBackend:
             raise PathError(f"{path} is not there, or has more than {limit} bytes")
         return content
 
+    def put_tree(self, sandbox: str, path: str, archive: int) -> None:
+        """See `Backend`."""
+        inside, place = self._alive(sandbox), _absolute(path)
+        if place in inside.files:
+            raise PathError(f"{path} cannot be unpacked inside: it is a file")
+        with _packing(), TemporaryDirectory() as directory, open(archive, "rb", closefd=False) as source:
+            unpack(directory, source)
+            for file in Path(directory).rglob("*"):
+                if file.is_file() and not file.is_symlink():
+                    inside.files[f"{place}/{file.relative_to(directory)}"] = file.read_bytes()
+
+    def get_tree(self, sandbox: str, path: str, archive: int, *, names: Sequence[str] = (".",), limit: int) -> None:
+        """See `Backend`."""
+        inside, place = self._alive(sandbox), PurePosixPath(_absolute(path))
+        found = {name: content for name, content in inside.files.items() if place in PurePosixPath(name).parents}
+        if not found and str(place) != WORKDIR:
+            raise PathError(f"{path} cannot be packed inside: it is not there")
+        with _packing(), TemporaryDirectory() as directory, open(archive, "wb", closefd=False) as target:
+            for name, content in found.items():
+                file = Path(directory) / PurePosixPath(name).relative_to(place)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content)
+            pack(directory, names, limit, target)
+
     def pause(self, sandbox: str) -> None:
         """See `Backend`."""
         self._alive(sandbox).goes_on.clear()
@@ -132,6 +161,14 @@ class MemoryBackend:
         if found is None or found.is_dead:
             raise GoneError(f"there is no sandbox {sandbox}, or it has ended")
         return found
+
+
+@contextmanager
+def _packing() -> Iterator[None]:
+    try:
+        yield
+    except (TreeError, OSError) as error:
+        raise PathError(f"the tree cannot be packed or unpacked: {error}") from error
 
 
 def _doors(inside: MemorySandbox) -> Listeners:

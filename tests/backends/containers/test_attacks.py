@@ -4,17 +4,19 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from os import uname
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from belljar.backends import treestreams
 from belljar.backends.containers import leftovers, making, users
 from belljar.backends.containers.backend import ContainerBackend
 from belljar.backends.containers.engine.client import Engine
@@ -23,7 +25,7 @@ from belljar.backends.containers.exec.memoryfiles import room, written
 from belljar.backends.containers.inventory import OWNER, SANDBOX
 from belljar.backends.containers.making import ContainerMaker
 from belljar.backends.containers.toolbox import open_toolbox
-from belljar.backends.interface import LostError, MachineError, SpecError
+from belljar.backends.interface import LostError, MachineError, PathError, SpecError
 from belljar.linux.lives import Life, runs_own_program
 from belljar.linux.sharedmemory import can_be_bounded
 from belljar.sandbox.spec import Bind, Command, ResourceLimits, SandboxSpec
@@ -369,6 +371,36 @@ class TestResources:
         docker.create()
         with pytest.raises(LostError, match="does not come to an end"):
             docker.backend._inside.hear(JAR, docker.inspect(), Command(("sleep", "1000")))
+
+    def test_a_program_that_carries_a_tree_is_held_up(self, owner, monkeypatch):
+        """An agent stops it, as it can stop whatever has its own rights."""
+        monkeypatch.setattr(treestreams, "_STALL_TIMEOUT", 2.0)
+        owner.create()
+        owner.run("mkdir tree; head -c 50000000 /dev/zero >tree/file")
+        archive = conformance.get(owner.backend, JAR, "tree")
+        with conformance.started(owner.backend, JAR, "sh", "-c", "echo; while :; do kill -STOP -1; done") as agent:
+            assert agent.read()
+            for carry in (
+                lambda: conformance.get(owner.backend, JAR, "tree"),
+                lambda: conformance.put(owner.backend, JAR, "tree", archive),
+            ):
+                with pytest.raises(LostError):
+                    carry()
+            agent.process.signal(signal.SIGKILL)
+        assert conformance.get(owner.backend, JAR, "tree", names=()), "another one works"
+        until(lambda: not owner.run("pidof python3.11 || true").strip())
+
+    def test_an_agent_that_writes_to_an_archive_itself(self, owner):
+        """It gets at the descriptors of its own programs; the bound is not theirs to keep."""
+        owner.create()
+        owner.run("mkdir -p tree && truncate -s 4000000 tree/file")
+        loop = "echo; while :; do for f in /proc/[2-9]*/fd/1; do head -c 100000 /dev/zero >$f & done; wait; done"
+        with conformance.started(owner.backend, JAR, "sh", "-c", f"{{ {loop}; }} 2>/dev/null") as agent:
+            assert agent.read()
+            for _ in range(10):
+                with suppress(PathError, LostError):
+                    assert len(conformance.get(owner.backend, JAR, "tree", limit=5_000_000)) <= 5_000_000
+            agent.process.signal(signal.SIGKILL)
 
 
 def test_whatever_our_umask_is_everybody_inside_can_use_our_programs(tmp_path):

@@ -26,7 +26,7 @@ GIVEN = "BELLJAR_TEST_ENGINE"
 
 TELLING = (
     "doors or loopback or workdir_of or outlive or signal_ends or files_go or capability or paused_sandbox or terminal "
-    "or variables or reaped or destroying or core_dump"
+    "or variables or reaped or destroying or core_dump or tree"
 )
 """What engines and runtimes do in ways of their own, and what depends on who asks them."""
 

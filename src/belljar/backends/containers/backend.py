@@ -1,6 +1,6 @@
 """Sandboxes that are containers, made, sealed and ended through the API of Docker or Podman."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -116,6 +116,14 @@ class ContainerBackend:
         if said != OK:
             raise PathError(f"{path} cannot be read inside: {printable(said.decode(errors='replace'))}")
         return content
+
+    def put_tree(self, sandbox: str, path: str, archive: int) -> None:
+        """See `Backend`."""
+        self._inside.put_tree(sandbox, path, archive)
+
+    def get_tree(self, sandbox: str, path: str, archive: int, *, names: Sequence[str] = (".",), limit: int) -> None:
+        """See `Backend`."""
+        self._inside.get_tree(sandbox, path, archive, names, limit)
 
     def pause(self, sandbox: str) -> None:
         """See `Backend`."""

@@ -4,7 +4,7 @@ It is opened when it is first needed. What it has never made it need not ask an 
 engine serves those sandboxes that need none.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -54,6 +54,16 @@ class LateBackend:
         """See `Backend`."""
         with self._backend() as backend:
             return backend.get_file(sandbox, path, limit)
+
+    def put_tree(self, sandbox: str, path: str, archive: int) -> None:
+        """See `Backend`."""
+        with self._backend() as backend:
+            backend.put_tree(sandbox, path, archive)
+
+    def get_tree(self, sandbox: str, path: str, archive: int, *, names: Sequence[str] = (".",), limit: int) -> None:
+        """See `Backend`."""
+        with self._backend() as backend:
+            backend.get_tree(sandbox, path, archive, names=names, limit=limit)
 
     def pause(self, sandbox: str) -> None:
         """See `Backend`."""

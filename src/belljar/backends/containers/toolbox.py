@@ -47,6 +47,7 @@ _IMPORTED: Final = (
     "belljar.backends.containers.exec.files",
     "belljar.backends.containers.exec.monitor",
     "belljar.sandbox.looking",
+    "belljar.sandbox.trees.program",
 )
 _LIST_MODULES: Final = """\
 import importlib, json, sys

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ from belljar.backends.local import pausing
 from belljar.backends.local.forker.client import ForkerProcess
 from belljar.backends.local.forker.protocol import receive_answer
 from belljar.backends.local.records import Record, Records
+from belljar.backends.treestreams import archive_pipe
 from belljar.gateway.listeners import Listeners
 from belljar.linux.cgroups.limits import remove_soon
 from belljar.linux.cgroups.memorykills import MemoryWatch
@@ -35,6 +37,9 @@ from belljar.sandbox.looking import look_at_process
 from belljar.sandbox.spec import Command, SandboxSpec
 
 _SECONDS_TO_END: Final = 20.0
+_TREE_TIMEOUT: Final = 120.0
+"""Seconds from the last byte of an archive to the answer: closing directories takes no longer."""
+
 _REMEDY_FOR_USERS: Final = "see what `belljar doctor` says of user namespaces"
 
 
@@ -95,6 +100,28 @@ class LocalBackend:
             file.seek(0)
             return file.read()
 
+    def put_tree(self, sandbox: str, path: str, archive: int) -> None:
+        """See `Backend`."""
+        with archive_pipe() as pipe:
+            channel = self._forker_here().request("put_tree", sandbox, path, descriptors=[pipe.receiving.fileno()])
+            pipe.receiving.close()
+            with channel:
+                pipe.send(archive, channel.fileno())
+                pipe.sending.close()
+                channel.settimeout(_TREE_TIMEOUT)
+                receive_answer(channel)
+
+    def get_tree(self, sandbox: str, path: str, archive: int, *, names: Sequence[str] = (".",), limit: int) -> None:
+        """See `Backend`."""
+        with archive_pipe() as pipe:
+            sending = [pipe.sending.fileno()]
+            channel = self._forker_here().request("get_tree", sandbox, path, names, limit, descriptors=sending)
+            pipe.sending.close()
+            with channel:
+                pipe.receive(archive, limit)
+                channel.settimeout(_TREE_TIMEOUT)
+                receive_answer(channel)
+
     def pause(self, sandbox: str) -> None:
         """See `Backend`."""
         with self._one_at_a_time("work", sandbox):
@@ -148,11 +175,15 @@ class LocalBackend:
             return self._locks.setdefault((what, sandbox), Lock())
 
     def _ask(self, task: str, *arguments: Any, descriptors: Any = ()) -> tuple[Any, list[int], socket]:
+        return self._forker_here().ask(task, *arguments, descriptors=descriptors)
+
+    def _forker_here(self) -> ForkerProcess:
+        """Return the forker, or a new one if it was lost."""
         with self._lock:
             if self._forker.is_lost:
                 self._forker.close()
                 self._forker = ForkerProcess(self._state)
-        return self._forker.ask(task, *arguments, descriptors=descriptors)
+            return self._forker
 
     def _send_all(self, sandbox: str, number: int) -> None:
         self._ask("send_all", sandbox, number)[2].close()

@@ -8,6 +8,7 @@ directory that the agent has made.
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Final
 
 from belljar.backends.containers.exec import monitor
@@ -54,17 +55,18 @@ def launching(
 
 def monitored(toolbox: Toolbox, words: Sequence[str], *, foreground: bool) -> list[str]:
     """Return the words for a command with a terminal, which it has from the start or not."""
-    return _monitoring(toolbox, "main", "foreground" if foreground else "background", *words)
+    return calling(toolbox, monitor, "main", "foreground" if foreground else "background", *words)
 
 
-def asking_about_keys(toolbox: Toolbox, monitor: int) -> list[str]:
+def asking_about_keys(toolbox: Toolbox, number: int) -> list[str]:
     """Return the words for what says `yes` if the terminal of a monitored command makes something of Ctrl-C."""
-    return _monitoring(toolbox, "tell_about_keys", str(monitor))
+    return calling(toolbox, monitor, "tell_about_keys", str(number))
 
 
-def _monitoring(toolbox: Toolbox, function: str, *arguments: str) -> list[str]:
+def calling(toolbox: Toolbox, module: ModuleType, function: str, *arguments: str) -> list[str]:
+    """Return the words for a function of a module of ours, in a process of its own."""
     path = f"{toolbox.place}{MODULES}"
-    program = f"import sys; sys.path.insert(0, {path!r}); from {monitor.__name__} import {function}; {function}()"
+    program = f"import sys; sys.path.insert(0, {path!r}); from {module.__name__} import {function}; {function}()"
     return toolbox.inside(toolbox.python, "-I", "-S", "-B", "-c", program, *arguments)
 
 

@@ -5,12 +5,20 @@ only so much time, and only so much to say.
 """
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final
 
 from belljar.backends.containers.exec import files
-from belljar.backends.containers.exec.arguments import asking_about_keys, check, for_loader, launching, monitored
+from belljar.backends.containers.exec.arguments import (
+    asking_about_keys,
+    calling,
+    check,
+    for_loader,
+    launching,
+    monitored,
+)
 from belljar.backends.containers.exec.firstprocess import Exhaustion
 from belljar.backends.containers.exec.memoryfiles import holding, room, written
 from belljar.backends.containers.exec.monitor import BACKGROUND, FOREGROUND
@@ -21,7 +29,10 @@ from belljar.backends.containers.inventory import Containers
 from belljar.backends.containers.records import ContainerRecord, ContainerRecords
 from belljar.backends.containers.toolbox import MODULES, Toolbox
 from belljar.backends.interface import FILE_LIMIT, LostError, PathError, Streams
+from belljar.backends.treestreams import archive_pipe
+from belljar.errors import BelljarError, printable
 from belljar.sandbox.spec import Command
+from belljar.sandbox.trees import program
 
 _SECONDS_TO_TELL: Final = 60.0
 _SECONDS_TO_SIGNAL: Final = 10.0
@@ -57,13 +68,36 @@ class Inside:
             raise PathError("a path with a NUL in it names no file")
         with self._containers.asking(sandbox):
             found = self._containers.inspect(sandbox)
-        program = f"{self.toolbox(sandbox).place}{_FILES_PROGRAM}"
-        return self.ask(sandbox, found, (program, task, path, number), content)
+        script = f"{self.toolbox(sandbox).place}{_FILES_PROGRAM}"
+        return self.ask(sandbox, found, (script, task, path, number), content)
 
-    def ask(self, sandbox: str, found: Any, program: Sequence[str], content: bytes = b"") -> bytes:
+    def put_tree(self, sandbox: str, path: str, archive: int) -> None:
+        """Have our own program unpack an archive. Raises PathError, LostError, GoneError."""
+        with archive_pipe() as pipe, archive_pipe() as answers, room(0) as nothing:
+            streams = Streams(pipe.receiving.fileno(), nothing, answers.sending.fileno())
+            process = self._start_program(sandbox, streams, "put", path)
+            pipe.receiving.close()
+            answers.sending.close()
+            with _ending(process):
+                pipe.send(archive, answers.receiving.fileno())
+                pipe.sending.close()
+                said = b"".join(answers.pieces(_MOST_TO_COMPLAIN))
+                _check_tree(process, f"{path} cannot be unpacked inside", lambda: said)
+
+    def get_tree(self, sandbox: str, path: str, archive: int, names: Sequence[str], limit: int) -> None:
+        """Have our own program pack what is below a directory. Raises PathError, LostError, GoneError."""
+        with archive_pipe() as pipe, room(_MOST_TO_COMPLAIN) as error, holding(b"") as nothing:
+            streams = Streams(nothing, pipe.sending.fileno(), error)
+            process = self._start_program(sandbox, streams, "get", path, str(limit), *names)
+            pipe.sending.close()
+            with _ending(process):
+                pipe.receive(archive, limit)
+                _check_tree(process, f"{path} cannot be packed inside", lambda: written(error))
+
+    def ask(self, sandbox: str, found: Any, words: Sequence[str], content: bytes = b"") -> bytes:
         """Run a Python program of ours; return what it says. Raises LostError, GoneError."""
         toolbox = self.toolbox(sandbox)
-        command = Command(tuple(toolbox.inside(toolbox.python, "-I", "-S", "-B", *program)))
+        command = Command(tuple(toolbox.inside(toolbox.python, "-I", "-S", "-B", *words)))
         return self.hear(sandbox, found, command, content)
 
     def hear(self, sandbox: str, found: Any, command: Command, content: bytes = b"") -> bytes:
@@ -82,6 +116,15 @@ class Inside:
                 why = written(error).decode(errors="replace").strip()
                 raise LostError(f"a program of ours ended inside the sandbox {sandbox}: {why}")
             return answer
+
+    def _start_program(self, sandbox: str, streams: Streams, *arguments: str) -> ContainerProcess:
+        """Start the program that works on trees."""
+        if any("\0" in argument for argument in arguments):
+            raise PathError("a path with a NUL in it names no file")
+        with self._containers.asking(sandbox):
+            found = self._containers.inspect(sandbox)
+            command = Command(tuple(calling(self.toolbox(sandbox), program, "main", *arguments)))
+            return self._launch(sandbox, found, command, streams)
 
     def _launch(self, sandbox: str, found: Any, command: Command, streams: Streams) -> ContainerProcess:
         check(command)
@@ -129,3 +172,29 @@ class Inside:
         with self._containers.asking(sandbox):
             made = engine.post(f"{self._containers.path(sandbox)}/exec", {"Cmd": words, "User": record.user})["Id"]
             engine.post(f"/exec/{made}/start", {"Detach": True})
+
+
+@contextmanager
+def _ending(process: ContainerProcess) -> Iterator[None]:
+    """Kill a program of ours unless it ends by itself."""
+    try:
+        yield
+    except BaseException:
+        with suppress(BelljarError):
+            process.signal(signal.SIGKILL)
+        raise
+    finally:
+        process.close()
+
+
+def _check_tree(process: ContainerProcess, failure: str, reason: Callable[[], bytes]) -> None:
+    """Raise an error unless a program that works on trees has succeeded."""
+    try:
+        code = process.wait(_SECONDS_TO_TELL)
+    except TimeoutError:
+        raise LostError("a program of ours does not come to an end inside") from None
+    said = printable(reason().decode(errors="replace").strip())
+    if code == program.FAILED:
+        raise PathError(f"{failure}: {said}")
+    if code:
+        raise LostError(f"{failure}: a program of ours ended with exit code {code} inside: {said}")

@@ -58,15 +58,19 @@ class ForkerProcess:
         """Whether it has ended."""
         return self._process.poll() is not None
 
+    def request(self, task: str, *arguments: Any, descriptors: Sequence[int] = ()) -> socket:
+        """Have something begun; return the channel that the answer comes over. Raises LostError."""
+        try:
+            return send_request(self._control, task, arguments, descriptors)
+        except OSError as error:
+            raise LostError(f"the local backend's forker was lost: {error}") from error
+
     def ask(self, task: str, *arguments: Any, descriptors: Sequence[int] = ()) -> tuple[Any, list[int], socket]:
         """Have something done; return the answer, descriptors that came with it, and the channel they came over.
 
         Raises what the task raises, and LostError.
         """
-        try:
-            channel = send_request(self._control, task, arguments, descriptors)
-        except OSError as error:
-            raise LostError(f"the local backend's forker was lost: {error}") from error
+        channel = self.request(task, *arguments, descriptors=descriptors)
         channel.settimeout(PATIENCE)
         try:
             answer, received = receive_answer(channel)

@@ -4,17 +4,26 @@ Links are followed as the agent would follow them, in its own file system. What 
 device that would keep us waiting; so it is opened without waiting, and looked at before it is used.
 """
 
+import io
 import os
 import shutil
 import stat
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from belljar.backends.interface import PathError
 from belljar.backends.local.forker.entering import enter
 from belljar.backends.local.records import Record
+from belljar.sandbox.trees.archive import TreeError
+from belljar.sandbox.trees.packing import pack
+from belljar.sandbox.trees.unpacking import unpack
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _CHUNK: Final = 1 << 20
+_BUFFER: Final = 1 << 18
 
 
 def put(record: Record, path: str, mode: int, content: int) -> None:
@@ -48,6 +57,46 @@ def get(record: Record, path: str, limit: int) -> int:
     except OSError as error:
         raise PathError(f"{path} cannot be read inside: {error.strerror}") from error
     return copy
+
+
+def put_tree(record: Record, path: str, archive: io.RawIOBase) -> None:
+    """Unpack an archive below a directory. Raises PathError, GoneError."""
+    enter(record)
+    try:
+        with io.BufferedReader(archive, _BUFFER) as source:
+            unpack(str(_absolute(record, path)), source)
+    except (TreeError, OSError) as error:
+        raise PathError(f"{path} cannot be unpacked inside: {error}") from error
+
+
+def get_tree(record: Record, path: str, archive: io.RawIOBase, names: Sequence[str], limit: int) -> None:
+    """Pack what is below a directory. Raises PathError, GoneError."""
+    enter(record)
+    try:
+        with io.BufferedWriter(archive, _BUFFER) as target:
+            pack(str(_absolute(record, path)), names, limit, target)
+    except (TreeError, OSError) as error:
+        raise PathError(f"{path} cannot be packed inside: {error}") from error
+
+
+class ReportingFile(io.FileIO):
+    """A descriptor that reports whenever something was read from it or written to it."""
+
+    def __init__(self, descriptor: int, mode: str, moved: Callable[[], None]) -> None:
+        super().__init__(descriptor, mode)
+        self._moved = moved
+
+    def readinto(self, buffer: "Buffer") -> int | None:
+        """Read into a buffer, and report it."""
+        count = super().readinto(buffer)
+        self._moved()
+        return count
+
+    def write(self, content: "Buffer") -> int | None:  # type: ignore[override]  # as the type of FileIO says
+        """Write from a buffer, and report it."""
+        count = super().write(content)
+        self._moved()
+        return count
 
 
 def _absolute(record: Record, path: str) -> Path:

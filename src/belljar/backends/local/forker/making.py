@@ -63,7 +63,7 @@ class _Making:
         self._home = Path(os.environ.get("HOME") or "/nonexistent")
         self._identity = choose()
         self._source = spec.workdir or directory / "work"
-        self._workdir = spec.workdir or SCRATCH
+        self._workdir = spec.workdir or spec.scratch
         if spec.workdir is None:
             self._source.mkdir(mode=0o700)
             (self._source / FILES).mkdir(mode=0o700)
@@ -73,7 +73,7 @@ class _Making:
         spec = self._spec
         view = view_of(spec, self._source, self._home, account_files(self._identity, self._home))
         if spec.workdir is None:
-            view = _moved(view, self._source)
+            view = _moved(view, self._source, spec.scratch)
         groups = _Groups.make(spec.limits, f"{self._records.label}-{self._sandbox}")
         try:
             return self._launch(view, groups)
@@ -147,10 +147,10 @@ class _Groups(NamedTuple):
         return cls(directories | ({freezer} if freezer else set()), freezer, enforcement.address_space)
 
 
-def _moved(view: View, scratch: Path) -> View:
+def _moved(view: View, scratch: Path, target: Path) -> View:
     """Show a directory of our own at a place that does not tell where it is."""
     binds = tuple(bind for bind in view.binds if bind.source != scratch)
-    return view._replace(binds=binds, scratch=Bind(scratch, SCRATCH, writable=True))
+    return view._replace(binds=binds, scratch=Bind(scratch, target, writable=True))
 
 
 def _wait_for_first_process(ready: int, last_words: int) -> None:

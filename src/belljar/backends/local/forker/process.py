@@ -18,7 +18,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
@@ -106,6 +106,8 @@ class Forker:
             "start": self._start,
             "put_file": self._put_file,
             "get_file": self._get_file,
+            "put_tree": self._put_tree,
+            "get_tree": self._get_tree,
             "send_all": self._send_all,
             "look": self._look,
         }
@@ -142,6 +144,16 @@ class Forker:
 
     def _get_file(self, request: ForkerRequest, sandbox: str, path: str, limit: int) -> None:
         reply(request.channel, descriptors=[files.get(self._records.read(sandbox), path, limit)])
+
+    def _put_tree(self, request: ForkerRequest, sandbox: str, path: str) -> None:
+        archive = files.ReportingFile(request.descriptors[0], "rb", _restart_time)
+        files.put_tree(self._records.read(sandbox), path, archive)
+        reply(request.channel)
+
+    def _get_tree(self, request: ForkerRequest, sandbox: str, path: str, names: Sequence[str], limit: int) -> None:
+        archive = files.ReportingFile(request.descriptors[0], "wb", _restart_time)
+        files.get_tree(self._records.read(sandbox), path, archive, names, limit)
+        reply(request.channel)
 
     def _send_all(self, request: ForkerRequest, sandbox: str, number: int) -> None:
         entering.send_all(self._records.read(sandbox), number)
@@ -195,6 +207,11 @@ class Forker:
         with suppress(KeyError):
             self._selector.unregister(channel)
         channel.close()
+
+
+def _restart_time() -> None:
+    """Give a process that carries a tree as much time again: it ends when nothing moves, however large the tree is."""
+    signal.alarm(_MOST_SECONDS)
 
 
 def _reply_listeners(request: ForkerRequest, listeners: Listeners) -> None:

@@ -1,0 +1,1 @@
+"""Trees of files as tar archives: packed and unpacked inside a sandbox, with the standard library alone."""
