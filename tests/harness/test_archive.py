@@ -242,6 +242,7 @@ def test_names_that_fill_the_memory_are_refused(refuse):
         (packed(member("a\xff".encode("latin-1").decode("utf-8", "surrogateescape"), b"")), "not UTF-8"),
         (gzip.compress(b"") * 2000 + gzip.compress(packed()), "gzip members"),
     ],
+    ids=range(10),
 )
 def test_what_is_no_whole_archive_is_refused(refuse, data, message):
     assert message in refuse(data)

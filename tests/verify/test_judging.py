@@ -8,7 +8,7 @@ import pytest
 
 from belljar.verify.auditing import LoggedDenial
 from belljar.verify.internet.witness import Sighting, SightingKind
-from belljar.verify.judging import Judge
+from belljar.verify.judging import ProbeJudge
 from belljar.verify.probes.kit import Scene
 from belljar.verify.report import ProbeVerdict, Report, Result
 from belljar.verify.verifying import choose
@@ -24,7 +24,7 @@ def judge(
     attempt: dict[str, object], *seen: Sighting, control: bool = True, lacking: tuple[str, ...] = ()
 ) -> dict[str, ProbeVerdict]:
     findings = {ATTEMPT: attempt, CONTROL: {"holds": control, "evidence": ""}}
-    judge = Judge(MARKS, findings, seen, dict.fromkeys(lacking, "the reason"))
+    judge = ProbeJudge(MARKS, findings, seen, dict.fromkeys(lacking, "the reason"))
     return {row.id: row.verdict for row in judge.results()}
 
 
@@ -76,7 +76,7 @@ def test_a_denial_that_the_log_does_not_tell_of_is_a_finding():
     ]
 
     def verdict(*denials: LoggedDenial) -> ProbeVerdict:
-        rows = Judge(probes, findings, seen, denials=denials).results()
+        rows = ProbeJudge(probes, findings, seen, denials=denials).results()
         return next(row.verdict for row in rows if row.id == told.id)
 
     assert verdict(*names) is ProbeVerdict.BROKEN

@@ -20,7 +20,7 @@ WITNESS: Final = "witness"
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
-class Judge:
+class ProbeJudge:
     """Judges the probes of one run."""
 
     def __init__(

@@ -18,7 +18,7 @@ from belljar.statedir import known_states
 from belljar.verify.auditing import read_denials
 from belljar.verify.internet.witness import Sighting, SightingKind, Witness
 from belljar.verify.internet.world import World
-from belljar.verify.judging import Judge
+from belljar.verify.judging import ProbeJudge
 from belljar.verify.onlooker import look_at
 from belljar.verify.probes.host.mounttable import mounted
 from belljar.verify.probes.host.planted import REPOSITORY
@@ -70,7 +70,7 @@ def try_out(chosen: Sequence[Probe], place: Workshop, maker: TrialMaker, prepare
         seen, denials = [*witness.testimony(), *_next_door(report)], read_denials(place.audit)
         marks = {probe: probe.mark(scene) for probe in chosen}
         findings = {line["id"]: line for line in report if "id" in line}
-        return [*Judge(marks, findings, seen, maker.lacking, denials).results(), *looked]
+        return [*ProbeJudge(marks, findings, seen, maker.lacking, denials).results(), *looked]
 
 
 class Neighbour:

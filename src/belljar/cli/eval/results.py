@@ -10,7 +10,7 @@ from belljar.cli.tables import print_table
 from belljar.errors import printable
 from belljar.harness.results.final import TrialResult
 from belljar.harness.results.summary import RunSummary
-from belljar.harness.trials.outcome import Outcome
+from belljar.harness.trials.outcome import TrialOutcome
 
 _HEAD: Final = ("TASK", "AGENT", "OUTCOME", "SCORE", "PASSED", "SUBMITTED", "TIME", "DENIED", "DETAIL")
 
@@ -18,7 +18,7 @@ _HEAD: Final = ("TASK", "AGENT", "OUTCOME", "SCORE", "PASSED", "SUBMITTED", "TIM
 def show_run(summary: RunSummary, directory: Path) -> None:
     """Print every trial, the mean with what it covers, and where the files are."""
     rows = [_row(result) for result in summary.results]
-    rows += [(task, "-", Outcome.LOST.value, "-", "-", "-", "-", "-", "it has no result") for task in summary.lost]
+    rows += [(task, "-", TrialOutcome.LOST.value, "-", "-", "-", "-", "-", "it has no result") for task in summary.lost]
     print_table(_HEAD, rows)
     click.echo(f"\n{summary.coverage()}; files: {directory}")
 

@@ -16,7 +16,6 @@ import click
 from belljar.cli.eval.progress import LiveProgress, PlainProgress
 from belljar.cli.eval.results import show_run
 from belljar.cli.eval.tasksdirectory import tasks_directory, tasks_option
-from belljar.cli.options.backendname import BackendName
 from belljar.cli.tables import print_table
 from belljar.errors import BelljarError, extra, printable
 from belljar.harness.agents.finding import find_agent
@@ -38,7 +37,7 @@ _RUN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}", re.ASCII)
 @click.option("--agent", metavar="NAME|FILE", help="An agent that is built in, or the YAML file of another.")
 @click.option("--agent-command", metavar="COMMAND", help="Run this shell command in place of an agent.")
 @click.option("--model", metavar="NAME", help="Tell the agent which model to use.")
-@click.option("--backend", type=BackendName(), help="What makes the sandboxes. Default: local.")
+@click.option("--backend", metavar="[local|docker|podman]", help="What makes the sandboxes. Default: local.")
 @click.option("--disable-internet", is_flag=True, help="Let the agent reach the judge and its model's API only.")
 @click.option("--enable-internet", is_flag=True, help="Let the agent reach the internet, whatever the task says.")
 @click.option("--judge-url", metavar="URL", help="Have a judge server elsewhere grade.")

@@ -24,8 +24,8 @@ class AdminSecret:
     def __init__(self, text: str) -> None:
         if len(text) < _MIN_LENGTH:
             raise AdminSecretError(
-                f"the judge's admin secret is shorter than {_MIN_LENGTH} characters and can be guessed; choose a longer "
-                f"one, or unset {_VARIABLES[0]} to use the one that Belljar makes"
+                f"the judge's admin secret is shorter than {_MIN_LENGTH} characters and can be guessed; choose a "
+                f"longer one, or unset {_VARIABLES[0]} to use the one that Belljar makes"
             )
         self.text: Final = text
 

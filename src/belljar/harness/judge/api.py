@@ -9,6 +9,7 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -70,30 +71,22 @@ class _Api:
 
     async def submit(self, request: Request) -> Response:
         """Accept a submission: `archive`, with `kind` and `token` as fields before it."""
-        reserved: list[Any] = []
+        with ExitStack() as stack:
+            reserved: list[tuple[str, SubmissionKind, Path]] = []
 
-        def open_archive(form: UploadForm) -> BinaryIO:
-            token, kind = _token(request, form.fields), self._kind(request, form.fields)
-            self._judge.check(token, kind)
-            slot = self._uploads.slot(token)
-            path = slot.__enter__()
-            reserved.extend((slot, path, token, kind))
-            return path.open("xb", buffering=0)
+            def open_archive(form: UploadForm) -> BinaryIO:
+                token, kind = _token(request, form.fields), self._kind(request, form.fields)
+                self._judge.check(token, kind)
+                path = stack.enter_context(self._uploads.slot(token))
+                reserved.append((token, kind, path))
+                return stack.enter_context(path.open("xb", buffering=0))
 
-        form = UploadForm(open_archive)
-        try:
-            await self._uploads.receive(request, form)
-            _, path, token, kind = reserved
+            await self._uploads.receive(request, UploadForm(open_archive))
+            token, kind, path = reserved[0]
             submission = await self._judge.submit(token, kind, path)
-        finally:
-            if form.file is not None:
-                form.file.close()
-            if reserved:
-                reserved[0].__exit__(None, None, None)
+        remaining = self._judge.remaining(token) if kind is SubmissionKind.AGENT else None
         answer = {"submission_id": submission.id, "round_id": submission.id, "status": submission.status.value}
-        if kind is SubmissionKind.AGENT:
-            answer["remaining_submissions"] = self._judge.remaining(token)
-        return _answer(answer)
+        return _answer({**answer, "remaining_submissions": remaining})
 
     async def result(self, request: Request) -> Response:
         """Return a submission, with its report once there is one."""

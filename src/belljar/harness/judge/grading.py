@@ -50,7 +50,7 @@ code=$?; rm -f "$script"; exit "$code"
 """
 _PREPARE: Final = 'mkdir -p -- "$1" && mkdir -m 700 -- "$2"'
 _EVALUATE: Final = 'command -v bash >/dev/null 2>&1 && exec bash -c "$1"; exec /bin/sh -c "$1"'
-_READ_RESULT: Final = '[ -f "$1" ] || exit 3; exec cat -- "$1"'
+_READ_RESULT: Final = '[ -e "$1" ] || [ -L "$1" ] || exit 3; [ -f "$1" ] && exec cat -- "$1"'
 _NO_RESULT: Final = 3
 _LOG: Final = logging.getLogger(__name__)
 

@@ -5,11 +5,12 @@ as a field, so that not a byte of an archive is written for a stranger.
 """
 
 import asyncio
+import os
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -19,6 +20,9 @@ from belljar.errors import reason
 from belljar.harness.judge.session import SubmissionRefusedError
 from belljar.harness.judge.tarreader import ArchiveLimits
 
+if TYPE_CHECKING:
+    from python_multipart.multipart import MultipartCallbacks
+
 _CHUNK_TIMEOUT: Final = 30.0
 _UPLOAD_TIMEOUT: Final = 900.0
 _MAX_UPLOADS: Final = 32
@@ -27,6 +31,7 @@ _MAX_PARTS: Final = 16
 _MAX_HEADERS: Final = 4096
 _MAX_FIELD: Final = 4096
 _BUFFER: Final = 1 << 20
+_MAX_DISCARDED: Final = 64 << 20
 _ARCHIVE: Final = "archive"
 
 
@@ -83,13 +88,28 @@ class Uploads:
             received += len(chunk)
             if received > self._limit + (1 << 16):
                 raise SubmissionRefusedError(413, f"the archive is larger than {self._limit >> 20} MB; submit less")
-            parser.write(chunk)
+            try:
+                parser.write(chunk)
+            except SubmissionRefusedError:
+                await _discard(chunks)
+                raise
             if len(form.buffer) >= _BUFFER:
                 await asyncio.to_thread(form.flush)
         parser.finalize()
-        await asyncio.to_thread(form.flush)
+        await asyncio.to_thread(form.finish)
         if form.file is None:
             raise SubmissionRefusedError(400, 'the form has no "archive"; send the archive as a file of that name')
+
+
+async def _discard(chunks: AsyncIterator[bytes]) -> None:
+    """Read what a client is still sending: if the connection were closed on it, it would not see the answer."""
+    discarded = 0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_CHUNK_TIMEOUT):
+            async for chunk in chunks:
+                discarded += len(chunk)
+                if discarded > _MAX_DISCARDED:
+                    return
 
 
 class UploadForm:
@@ -104,7 +124,7 @@ class UploadForm:
         self._name = ""
         self._header, self._value, self._disposition, self._field = (bytearray() for _ in range(4))
 
-    def callbacks(self) -> dict[str, Callable[..., None]]:
+    def callbacks(self) -> "MultipartCallbacks":
         """Return what the parser calls."""
         return {
             "on_part_begin": self._begin_part,
@@ -121,6 +141,12 @@ class UploadForm:
         if self.file is not None:
             self.file.write(self.buffer)
             self.buffer.clear()
+
+    def finish(self) -> None:
+        """Write what is left of the archive to the disk."""
+        self.flush()
+        if self.file is not None:
+            os.fsync(self.file.fileno())
 
     def _begin_part(self) -> None:
         self._parts += 1

@@ -11,7 +11,7 @@ from typing import Any
 from belljar.harness.judge.history import HistoryEntry
 from belljar.harness.judge.report import SubmissionKind
 from belljar.harness.results.layout import ARCHIVE, HISTORY, RESULT, write_json
-from belljar.harness.trials.outcome import Outcome
+from belljar.harness.trials.outcome import TrialOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class TrialResult:
     agent: str
     run_id: str
     model: str | None
-    outcome: Outcome
+    outcome: TrialOutcome
     detail: str
     """Why it ended so, for people."""
 
@@ -83,4 +83,4 @@ def count_kind(entries: Sequence[HistoryEntry], kind: SubmissionKind) -> int:
 
 def result_from_data(data: dict[str, Any]) -> TrialResult:
     """Return the result that was written."""
-    return TrialResult(**{**data, "outcome": Outcome(data["outcome"]), "attempts": tuple(data["attempts"])})
+    return TrialResult(**{**data, "outcome": TrialOutcome(data["outcome"]), "attempts": tuple(data["attempts"])})

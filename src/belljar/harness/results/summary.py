@@ -10,7 +10,7 @@ from typing import Any, Final
 from belljar.errors import BelljarError, reason
 from belljar.harness.results.final import TrialResult, result_from_data
 from belljar.harness.results.layout import RESULT, SETTINGS, SUMMARY, write_json
-from belljar.harness.trials.outcome import Outcome
+from belljar.harness.trials.outcome import TrialOutcome
 
 EXIT_SCORED: Final = 0
 """Every trial has a score."""
@@ -37,7 +37,7 @@ class RunSummary:
     def outcomes(self) -> Mapping[str, int]:
         """How many trials ended in each way."""
         counts = Counter(result.outcome.value for result in self.results)
-        return dict(counts) | ({Outcome.LOST.value: len(self.lost)} if self.lost else {})
+        return dict(counts) | ({TrialOutcome.LOST.value: len(self.lost)} if self.lost else {})
 
     @property
     def scored(self) -> list[float]:
@@ -58,9 +58,9 @@ class RunSummary:
     def exit_code(self) -> int:
         """What a program that ran it exits with; docs/eval.md lists the codes."""
         outcomes = {result.outcome for result in self.results}
-        if Outcome.CANCELLED in outcomes:
+        if TrialOutcome.CANCELLED in outcomes:
             return EXIT_CANCELLED
-        if Outcome.ISOLATION_ERROR in outcomes:
+        if TrialOutcome.ISOLATION_ERROR in outcomes:
             return EXIT_ISOLATION
         return EXIT_SCORED if len(self.scored) == self.total else EXIT_UNSCORED
 
@@ -78,7 +78,7 @@ class RunSummary:
             "total": self.total,
             "outcomes": self.outcomes,
             "tasks": [
-                *({"task": task, "outcome": Outcome.LOST.value} for task in self.lost),
+                *({"task": task, "outcome": TrialOutcome.LOST.value} for task in self.lost),
                 *map(asdict, self.results),
             ],
         }

@@ -11,6 +11,8 @@ from belljar.harness.mappings import MAX_CPUS, MAX_SECONDS, is_number, quote, va
 from belljar.policy.language.entries import did_you_mean
 
 _NUMBER = re.compile(r"\d{1,15}(?:\.\d{1,15})?", re.ASCII)
+_TIME = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)([smhd])", re.ASCII)
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _MAX_SUBMISSIONS: Final = 1_000_000
 _OTHER_BACKENDS: Final = {"k8s": "Kubernetes is not supported yet", "e2b": "E2B is not supported"}
 
@@ -20,13 +22,13 @@ class SettingValueError(ValueError):
 
 
 def read_seconds(value: object) -> float:
-    """Read a time above 0."""
-    return _number(value, above=0, most=MAX_SECONDS, example="3600")
+    """Read a time above 0: seconds, or a number with a unit."""
+    return _number(_in_seconds(value), above=0, most=MAX_SECONDS, example="3600, 90m or 2h")
 
 
 def read_interval(value: object) -> float:
-    """Read a time from 0."""
-    return _number(value, above=None, most=MAX_SECONDS, example="300")
+    """Read a time from 0: seconds, or a number with a unit."""
+    return _number(_in_seconds(value), above=None, most=MAX_SECONDS, example="300 or 5m")
 
 
 def read_cpus(value: object) -> float:
@@ -118,6 +120,12 @@ def read_variables(value: object) -> Mapping[str, str]:
 
 
 Reader = Callable[[object], Any]
+
+
+def _in_seconds(value: object) -> object:
+    """Return a time with a unit in seconds; anything else as it is."""
+    match = _TIME.fullmatch(str(value))
+    return float(match[1]) * _UNITS[match[2]] if match else value
 
 
 def _number(value: object, *, above: float | None, most: float, example: str) -> float:

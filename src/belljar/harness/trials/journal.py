@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from belljar.harness.trials.outcome import Outcome
+from belljar.harness.trials.outcome import TrialOutcome
 
 
 class TrialState(StrEnum):
@@ -37,7 +37,7 @@ class Journal:
     judge_denials: int = 0
     """How often a judge's sandbox tried to reach something. It has no network."""
 
-    outcome: Outcome | None = None
+    outcome: TrialOutcome | None = None
     """How it has ended."""
 
     _started: float = field(default_factory=time.monotonic)

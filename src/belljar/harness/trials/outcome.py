@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import Final
 
 
-class Outcome(StrEnum):
+class TrialOutcome(StrEnum):
     """How a trial ended; docs/eval.md explains each."""
 
     PASSED = "passed"
@@ -44,4 +44,4 @@ class Outcome(StrEnum):
         return self in _SCORED
 
 
-_SCORED: Final = (Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT_GRADED)
+_SCORED: Final = (TrialOutcome.PASSED, TrialOutcome.FAILED, TrialOutcome.TIMEOUT_GRADED)

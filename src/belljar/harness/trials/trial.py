@@ -19,7 +19,7 @@ from belljar.harness.settings.model import ResolvedSettings
 from belljar.harness.tasks.model import EvalTask
 from belljar.harness.trials.journal import Journal, TrialState
 from belljar.harness.trials.judging import TrialJudge
-from belljar.harness.trials.outcome import Outcome
+from belljar.harness.trials.outcome import TrialOutcome
 from belljar.harness.trials.places import TaskSandboxes
 from belljar.harness.trials.prompt import build_prompt
 from belljar.harness.trials.verdict import judge_trial
@@ -56,19 +56,22 @@ async def run_trial(plan: TrialPlan, tools: TrialTools, directory: Path, journal
     try:
         await _run(plan, tools, directory, journal, record, entries)
     except asyncio.CancelledError:
-        record.outcome, record.detail = Outcome.CANCELLED, "the run was cancelled"
+        record.outcome, record.detail = TrialOutcome.CANCELLED, "the run was cancelled"
     except BelljarError as error:
-        record.outcome, record.detail = Outcome.ENVIRONMENT_ERROR, str(error)
+        record.outcome, record.detail = TrialOutcome.ENVIRONMENT_ERROR, str(error)
     except Exception as error:  # noqa: BLE001 - a bug in one trial must not end the others
         _LOG.exception("%s has failed", plan.task.id)
-        record.outcome, record.detail = Outcome.ENVIRONMENT_ERROR, f"internal error: {type(error).__name__}: {error}"
+        record.outcome, record.detail = (
+            TrialOutcome.ENVIRONMENT_ERROR,
+            f"internal error: {type(error).__name__}: {error}",
+        )
     result = _result(plan, tools, journal, record, entries, time.monotonic() - started)
     return _finish(result, directory, entries, journal)
 
 
 def cancel_trial(plan: TrialPlan, tools: TrialTools, directory: Path, journal: Journal) -> TrialResult:
     """Write the result of a trial that was cancelled before it began."""
-    record = WorkRecord(outcome=Outcome.CANCELLED, detail="the run was cancelled before it began")
+    record = WorkRecord(outcome=TrialOutcome.CANCELLED, detail="the run was cancelled before it began")
     return _finish(_result(plan, tools, journal, record, (), 0.0), directory, (), journal)
 
 

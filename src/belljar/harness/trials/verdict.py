@@ -1,20 +1,23 @@
 """How a trial ended, from what happened in the work sandbox and what the judge says of its submissions."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from belljar.harness.judge.history import HistoryEntry
 from belljar.harness.judge.report import EvalReport, SubmissionKind, SubmissionStatus
 from belljar.harness.judge.scoring import best, is_passed
-from belljar.harness.tasks.model import EvalTask
-from belljar.harness.trials.outcome import Outcome
+from belljar.harness.tasks.model import EvalTask, Selection
+from belljar.harness.trials.outcome import TrialOutcome
 from belljar.harness.trials.work import WorkRecord
+
+
+_FULL_MARKS: Final = 100.0
 
 
 class TrialVerdict(NamedTuple):
     """The result of a trial."""
 
-    outcome: Outcome
+    outcome: TrialOutcome
     detail: str
     best: EvalReport | None
     """The best submission, also where the trial has no score."""
@@ -27,7 +30,7 @@ def judge_trial(task: EvalTask, record: WorkRecord, entries: Sequence[HistoryEnt
     """Return the outcome and the score of a trial."""
     reports = [entry.report for entry in entries if entry.report is not None]
     found = best(reports, task.judge)
-    outcome, detail = _outcome(record, entries, reports, found)
+    outcome, detail = _outcome(task, record, entries, reports, found)
     return TrialVerdict(outcome, detail, found, score_of(found) if outcome.is_scored else None)
 
 
@@ -38,30 +41,41 @@ def score_of(report: EvalReport | None) -> float:
     return report.score_0_100 if report.score_0_100 is not None else round(100 * report.pass_rate, 4)
 
 
+def has_full_marks(report: EvalReport, task: EvalTask) -> bool:
+    """Return whether a submission passes every test and, where a score is what counts, has the highest."""
+    if task.judge.selection is Selection.PASS_RATE_FIRST:
+        return is_passed(report)
+    return is_passed(report) and score_of(report) >= _FULL_MARKS
+
+
 def _outcome(
-    record: WorkRecord, entries: Sequence[HistoryEntry], reports: Sequence[EvalReport], found: EvalReport | None
-) -> tuple[Outcome, str]:
+    task: EvalTask,
+    record: WorkRecord,
+    entries: Sequence[HistoryEntry],
+    reports: Sequence[EvalReport],
+    found: EvalReport | None,
+) -> tuple[TrialOutcome, str]:
     if record.outcome is not None:
         return record.outcome, record.detail
     submitted = any(entry.kind is SubmissionKind.AGENT for entry in entries)
     if record.exit_code and not record.timed_out and not submitted:
-        return Outcome.AGENT_ERROR, _agent_failure(record)
+        return TrialOutcome.AGENT_ERROR, _agent_failure(record)
     if all(report.timed_out for report in reports):
         return _ungraded(record, entries, reports)
     if record.timed_out:
-        return Outcome.TIMEOUT_GRADED, f"the agent's time was over after {record.seconds:.0f} s"
+        return TrialOutcome.TIMEOUT_GRADED, f"the agent's time was over after {record.seconds:.0f} s"
     errors = sum(entry.status is SubmissionStatus.ERROR for entry in entries)
     detail = f"{errors} of {len(entries)} submissions could not be graded" if errors else record.detail
-    return (Outcome.PASSED if found is not None and is_passed(found) else Outcome.FAILED), detail
+    return (TrialOutcome.PASSED if found is not None and has_full_marks(found, task) else TrialOutcome.FAILED), detail
 
 
 def _ungraded(
     record: WorkRecord, entries: Sequence[HistoryEntry], reports: Sequence[EvalReport]
-) -> tuple[Outcome, str]:
+) -> tuple[TrialOutcome, str]:
     if reports:
-        return Outcome.GRADER_TIMEOUT, "every evaluation took longer than judge.eval_timeout"
+        return TrialOutcome.GRADER_TIMEOUT, "every evaluation took longer than judge.eval_timeout"
     errors = [entry.error for entry in entries if entry.error]
-    return Outcome.GRADER_ERROR, errors[-1] if errors else record.detail or "nothing could be submitted"
+    return TrialOutcome.GRADER_ERROR, errors[-1] if errors else record.detail or "nothing could be submitted"
 
 
 def _agent_failure(record: WorkRecord) -> str:

@@ -31,7 +31,7 @@ from belljar.harness.settings.model import TrialSettings
 from belljar.harness.tasks.model import EvalTask
 from belljar.harness.trials.journal import Journal, TrialState
 from belljar.harness.trials.judging import TrialJudge
-from belljar.harness.trials.outcome import Outcome
+from belljar.harness.trials.outcome import TrialOutcome
 from belljar.harness.trials.places import SetupError, TaskSandboxes
 from belljar.harness.trials.policy import agent_policy, agent_variables, kit_binds
 from belljar.sandbox.spec import Command, ResourceLimits, SandboxSpec
@@ -65,7 +65,7 @@ class WorkParts:
 class WorkRecord:
     """What happened in the work sandbox."""
 
-    outcome: Outcome | None = None
+    outcome: TrialOutcome | None = None
     """Why there is nothing to grade by; None if the agent's command has run to its end or to the end of its time."""
 
     detail: str = ""
@@ -80,7 +80,7 @@ class WorkRecord:
     seal: Mapping[str, Any] = field(default_factory=dict)
     """The proof that the sandbox was sealed; empty if it was never seen to be."""
 
-    def fail(self, outcome: Outcome, error: BelljarError) -> None:
+    def fail(self, outcome: TrialOutcome, error: BelljarError) -> None:
         """Note what has kept the work from being done."""
         self.outcome, self.detail = outcome, str(error)
 
@@ -96,13 +96,13 @@ async def work(parts: WorkParts, record: WorkRecord) -> None:
                 parts.journal.write(f"trying again: {error}")
                 await asyncio.sleep(_RETRY_SECONDS * len(record.attempts))
                 continue
-            record.fail(Outcome.SANDBOX_DIED if record.seal else Outcome.ENVIRONMENT_ERROR, error)
+            record.fail(TrialOutcome.SANDBOX_DIED if record.seal else TrialOutcome.ENVIRONMENT_ERROR, error)
         except SealError as error:
-            record.fail(Outcome.ISOLATION_ERROR, error)
+            record.fail(TrialOutcome.ISOLATION_ERROR, error)
         except SetupError as error:
-            record.fail(Outcome.INSTALL_ERROR, error)
+            record.fail(TrialOutcome.INSTALL_ERROR, error)
         except BelljarError as error:
-            record.fail(Outcome.SANDBOX_DIED if record.seal else Outcome.ENVIRONMENT_ERROR, error)
+            record.fail(TrialOutcome.SANDBOX_DIED if record.seal else TrialOutcome.ENVIRONMENT_ERROR, error)
         return
 
 
