@@ -27,3 +27,13 @@ def serve():
 def judge(serve):
     """A judge whose task scores what the file `score` says."""
     return serve()
+
+
+@pytest.fixture
+def evaluations(universe):
+    """Runs `belljar eval` in the universe."""
+    from tests.harness.evaluations import Evaluations  # noqa: PLC0415 - needs the universe
+
+    directory = Path(tempfile.mkdtemp(prefix="belljar-eval-", dir="/var/tmp"))
+    yield Evaluations(universe, directory)
+    shutil.rmtree(directory)

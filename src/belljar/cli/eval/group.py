@@ -12,6 +12,7 @@ from belljar.cli.lazy import LazyGroup, Subcommand
         "run": Subcommand("belljar.cli.eval.run", "run", "Run an agent on tasks, and grade its work."),
         "show": Subcommand("belljar.cli.eval.show", "show", "Show the results of a run."),
         "list": Subcommand("belljar.cli.eval.list_tasks", "list_", "List the tasks of a directory."),
+        "check": Subcommand("belljar.cli.eval.check", "check", "Check that a task is fit to be evaluated."),
         "init": Subcommand("belljar.cli.eval.init", "init", "Write a benchmark to begin with."),
         "agents": Subcommand("belljar.cli.eval.agents", "agents", "List the agents that are built in."),
     },
