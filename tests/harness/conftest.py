@@ -35,5 +35,7 @@ def evaluations(universe):
     from tests.harness.evaluations import Evaluations  # noqa: PLC0415 - needs the universe
 
     directory = Path(tempfile.mkdtemp(prefix="belljar-eval-", dir="/var/tmp"))
-    yield Evaluations(universe, directory)
+    evaluations = Evaluations(universe, directory)
+    yield evaluations
+    evaluations.close()
     shutil.rmtree(directory)

@@ -1,14 +1,15 @@
 """`belljar eval` as a user runs it, in the universe: its sandboxes are real, and nothing leaves the machine."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from belljar.harness.leftovers import sweep
 from tests.harness.benchmarks import task_data, write_benchmark
 from tests.universe import Universe, addresses
 
@@ -53,6 +54,14 @@ class Evaluations:
         self.universe, self.directory = universe, directory
         self.tasks, self.results, self.state = (directory / name for name in ("tasks", "runs", "state"))
         self._runs = 0
+        self._processes: list[subprocess.Popen[str]] = []
+
+    def close(self) -> None:
+        """End what still runs, and remove what it leaves."""
+        for process in self._processes:
+            process.kill()
+            process.communicate()
+        sweep(self.state)
 
     def write(self, *tasks: dict[str, Any]) -> None:
         """Write the benchmark."""
@@ -83,7 +92,7 @@ class Evaluations:
             "BELLJAR_RESOLVER": addresses.RESOLVER,
             **(environment or {}),
         }
-        return self.universe.gateway.call(
+        process: subprocess.Popen[str] = self.universe.gateway.call(
             subprocess.Popen,
             [sys.executable, "-m", "belljar", "eval", *words],
             env=variables,
@@ -92,6 +101,8 @@ class Evaluations:
             stderr=subprocess.PIPE,
             text=True,
         )
+        self._processes.append(process)
+        return process
 
     def leftovers(self) -> list[str]:
         """Return what is left of runs: directories, and processes that have to do with them."""
@@ -150,27 +161,18 @@ class Evaluation:
 
 def inits_around(marker: str) -> Iterator[int]:
     """Yield the first process of each sandbox in which a command with some text runs, as seen from here."""
+    ours = Path("/proc/self/ns/pid").readlink()
+    spaces = set()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if marker.encode() not in path.read_bytes() or int(path.parent.name) == os.getpid():
-                continue
-            pid = int(path.parent.name)
-            while (inside := _number_inside(pid)) not in (None, 1):
-                pid = _parent(pid)
-        except (OSError, ValueError):
-            continue
-        if inside == 1:
-            yield pid
+        with suppress(OSError):
+            if marker.encode() in path.read_bytes() and (space := path.with_name("ns") / "pid").readlink() != ours:
+                spaces.add(space.readlink())
+    for path in Path("/proc").glob("[0-9]*/status"):
+        with suppress(OSError):
+            if (path.with_name("ns") / "pid").readlink() in spaces and _is_first(path.read_text()):
+                yield int(path.parent.name)
 
 
-def _number_inside(pid: int) -> int | None:
-    numbers = next(line for line in _status(pid) if line.startswith("NSpid:")).split()[1:]
-    return int(numbers[-1]) if len(numbers) > 1 else None
-
-
-def _parent(pid: int) -> int:
-    return int(next(line for line in _status(pid) if line.startswith("PPid:")).split()[1])
-
-
-def _status(pid: int) -> list[str]:
-    return Path(f"/proc/{pid}/status").read_text().splitlines()
+def _is_first(status: str) -> bool:
+    numbers = next(line for line in status.splitlines() if line.startswith("NSpid:"))
+    return numbers.split()[-1] == "1"

@@ -77,7 +77,7 @@ class ServedJudge:
             self._started.set_exception(error)
 
     async def _serve(self) -> None:
-        grader = Grader(self.sandboxes, lambda _: SandboxSpec())
+        grader = Grader(self.sandboxes, lambda _: SandboxSpec(), self.directory)
         options = {"clock": lambda: self.now, **self._options}
         judge = Judge(grader.grade, self.tasks, self.directory / "results", **options)
         stop = asyncio.Event()

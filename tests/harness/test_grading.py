@@ -30,11 +30,11 @@ def directories():
 def grade(tmp_path, directories):
     """Grades an archive of these members, and returns the report."""
 
-    def grade(judge, *members, runs_setup=False, **fields):
+    def grade(judge, *members, **fields):
         directory = tmp_path / "agent-1"
         directory.mkdir()
         archives.archive(directory / ARCHIVE, *members)
-        grader = Grader(directories, lambda _: SandboxSpec(), runs_setup=runs_setup)
+        grader = Grader(directories, lambda _: SandboxSpec(), tmp_path)
         received = ReceivedSubmission(id="agent-1", directory=directory, submitted_at="2026-01-01T00:00:00Z")
         return asyncio.run(grader.grade(task(judge, **fields), received))
 
@@ -146,22 +146,7 @@ def test_an_evaluation_that_takes_too_long_is_stopped_and_invalid(grade):
     assert (report.timed_out, report.valid, report.score, report.pass_rate) == (True, False, None, 0.0)
 
 
-def test_setup_commands_run_first_as_one_script_where_the_image_does_not_hold_their_work(grade, directories):
-    judge = stage("cat /work/made 2>/dev/null || cat ../made", setup_cmds=("x=3", 'echo "{\\"score\\": $x}" > made'))
-    assert grade(judge, python("a", ""), runs_setup=True).score == 3
-
-
-def test_a_setup_that_fails_is_a_failure_of_the_grader_with_its_output(grade, tmp_path):
-    judge = stage("true", setup_cmds=("echo going well", "cat /absent", "echo never"))
-    with pytest.raises(GraderError) as failed:
-        grade(judge, python("a", ""), runs_setup=True)
-    assert "going well" in str(failed.value)
-    assert "never" not in str(failed.value)
-    assert not (tmp_path / "agent-1" / "report.json").exists()
-    assert [(tmp_path / "agent-1" / f"try-{n}" / "setup_output.txt").exists() for n in (1, 2, 3)] == [True] * 3
-
-
-@pytest.mark.parametrize("fault", ["open", "put", "lost", "run", "setup"])
+@pytest.mark.parametrize("fault", ["open", "put", "lost", "run", "step"])
 def test_a_sandbox_that_dies_midway_is_replaced(grade, directories, tmp_path, fault):
     directories.faults = [fault, fault]
     assert grade(stage("echo '{\"score\": 5}'"), python("a", "")).score == 5

@@ -93,7 +93,7 @@ def shown(path: Path) -> str:
 def read_file(path: Path) -> bytes:
     """Return what is in a regular file of bounded size. Raises UnreadableDocumentError."""
     try:
-        with open(path, "rb", opener=_open_at_once) as file:  # noqa: PTH123 - `Path.open` takes no opener
+        with open(path, "rb", opener=_open_at_once) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise UnreadableDocumentError(f"{shown(path)} is not a regular file; name one")
             content = file.read(MAX_BYTES + 1)

@@ -114,7 +114,7 @@ async def _tools(
         raise RunError("--judge-url is not supported yet")
     tasks = {trial.task.id: trial.task for trial in plan.trials}
     concurrency = min(plan.max_workers, len(plan.trials))
-    judge = Judge(TrialGrader(sandboxes, journals).grade, tasks, private / "judge", concurrency=concurrency)
+    judge = Judge(TrialGrader(sandboxes, journals, private).grade, tasks, private / "judge", concurrency=concurrency)
     socket = private / "judge.sock"
     async with judge, serve_on_socket(agent_app(judge, private / "incoming"), socket):
 

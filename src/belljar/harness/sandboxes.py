@@ -22,6 +22,7 @@ from belljar.sandbox.spec import Command, SandboxSpec
 
 T = TypeVar("T")
 
+NO_SERVICES: Final[Mapping[str, Path]] = {}
 NOTHING: Final[Mapping[str, Any]] = {"mode": "block-all"}
 """A policy."""
 
@@ -37,12 +38,20 @@ class HarnessSandbox(Protocol):
     def id(self) -> str:
         """Its name."""
 
-    async def run(
-        self, command: Command, output: BinaryIO, *, stdin: bytes = b"", timeout: float | None = None, limit: int
+    async def run(  # noqa: PLR0913 - a command, and where everything of it comes from or goes
+        self,
+        command: Command,
+        output: BinaryIO,
+        *,
+        stdin: bytes = b"",
+        timeout: float | None = None,
+        limit: int,
+        errors: BinaryIO | None = None,
     ) -> Ended:
         """Run a command to its end, or kill it at the end of its time.
 
         Standard output and error are written to a file as they come, up to `limit` bytes; the rest is thrown away.
+        Standard error goes to `errors` if that is given, and the limit is for both.
         """
 
     async def put_tree(self, path: PurePosixPath, archive: Path) -> None:
@@ -55,8 +64,14 @@ class HarnessSandbox(Protocol):
 class SandboxOpener(Protocol):
     """What makes sandboxes."""
 
-    def __call__(self, spec: SandboxSpec, *, purpose: str) -> AbstractAsyncContextManager[HarnessSandbox]:
-        """Make a sandbox that can reach nothing, and destroy it at the end. `purpose` is `work` or `judge`."""
+    def __call__(
+        self, spec: SandboxSpec, *, purpose: str, services: Mapping[str, Path] = NO_SERVICES
+    ) -> AbstractAsyncContextManager[HarnessSandbox]:
+        """Make a sandbox that can reach nothing but some services, and destroy it at the end.
+
+        `purpose` is `judge`, or `submission` for one that is made as the work sandbox is and has no tests. `services`
+        are unix sockets of the host by the names that they have below `belljar.internal`.
+        """
 
 
 class SandboxHost:
@@ -106,8 +121,15 @@ class RuntimeSandbox:
         """See `HarnessSandbox`."""
         return self._sandbox.id
 
-    async def run(
-        self, command: Command, output: BinaryIO, *, stdin: bytes = b"", timeout: float | None = None, limit: int
+    async def run(  # noqa: PLR0913 - a command, and where everything of it comes from or goes
+        self,
+        command: Command,
+        output: BinaryIO,
+        *,
+        stdin: bytes = b"",
+        timeout: float | None = None,
+        limit: int,
+        errors: BinaryIO | None = None,
     ) -> Ended:
         """See `HarnessSandbox`."""
         running = await self._unless_gone(self._runtime.commands.start(self._sandbox, command, stdin, timeout))
@@ -116,8 +138,9 @@ class RuntimeSandbox:
             async for item in items:
                 if isinstance(item, Ended):
                     return item
-                output.write(item.data[:left])
-                output.flush()
+                file = output if errors is None or item.stream == "stdout" else errors
+                file.write(item.data[:left])
+                file.flush()
                 left -= min(left, len(item.data))
         raise GoneError(f"the sandbox {self.id} has ended")
 

@@ -378,7 +378,9 @@ class TestResources:
         owner.create()
         owner.run("mkdir tree; head -c 50000000 /dev/zero >tree/file")
         archive = conformance.get(owner.backend, JAR, "tree")
-        with conformance.started(owner.backend, JAR, "sh", "-c", "echo; while :; do kill -STOP -1; done") as agent:
+        find = "grep -ls 'sandbox.tree[s]' /proc/[0-9]*/cmdline | cut -d/ -f3"
+        stop = f"for p in $({find}); do kill -STOP $p; done"
+        with conformance.started(owner.backend, JAR, "sh", "-c", f"echo; while :; do {stop}; done") as agent:
             assert agent.read()
             for carry in (
                 lambda: conformance.get(owner.backend, JAR, "tree"),
@@ -388,7 +390,7 @@ class TestResources:
                     carry()
             agent.process.signal(signal.SIGKILL)
         assert conformance.get(owner.backend, JAR, "tree", names=()), "another one works"
-        until(lambda: not owner.run("pidof python3.11 || true").strip())
+        until(lambda: not owner.run(find))
 
     def test_an_agent_that_writes_to_an_archive_itself(self, owner):
         """It gets at the descriptors of its own programs; the bound is not theirs to keep."""

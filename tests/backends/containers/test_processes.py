@@ -332,6 +332,25 @@ def test_a_command_that_has_not_started_yet_is_signalled_once_it_has(container):
     assert list(slow.delays) == []
 
 
+@dataclass(frozen=True)
+class HeldUp(Engine):
+    """An engine whose runtime an agent has stopped: the command runs, and has no process yet."""
+
+    def get(self, path: str, /, **query: Any) -> Any:
+        found = super().get(path, **query)
+        return {**found, "Running": True, "Pid": 0, "ExitCode": None} if path.startswith("/exec/") else found
+
+
+def test_a_command_whose_start_is_held_up_keeps_nobody_waiting(container, monkeypatch):
+    monkeypatch.setattr(state, "_START_TIMEOUT", 0.5)
+    held_up = HeldUp(container.engine.kind, container.engine.address)
+    with (
+        piped(container._replace(engine=held_up), "sleep", "1000") as sleep,
+        pytest.raises(LostError, match="no signal reaches it"),
+    ):
+        sleep.process.signal(signal.SIGTERM)
+
+
 def test_a_signal_reaches_what_the_command_started(container):
     script = "trap 'exit 6' TERM; sh -c 'echo ready; sleep 1000' & wait"
     with piped(container, "sh", "-c", IN_A_SESSION, "sh", "sh", "-c", script) as command:

@@ -19,6 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from belljar.amounts import AmountError, parse_memory
 from belljar.errors import message
 from belljar.harness.judge.adminsecret import AdminSecret
 from belljar.harness.judge.report import SubmissionKind
@@ -31,8 +32,6 @@ PREFIX: Final = "/api/v1"
 _MAX_JSON: Final = 1 << 16
 _JSON_TIMEOUT: Final = 30.0
 _ADMIN_HEADERS: Final = ("x-belljar-admin-secret", "x-sforge-admin-secret")
-_MEMORY: Final = re.compile(r"(\d{1,9})([kmg])i?b?", re.ASCII | re.IGNORECASE)
-_POWERS: Final = {"k": 10, "m": 20, "g": 30}
 _HEADERS: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 _REGISTERED: Final = ("task_id", "run_id", "admin_secret")
 _LIMITS: Final = ("judge_cpu_limit", "judge_mem_limit", "max_agent_submissions", "submission_cooldown")
@@ -227,10 +226,10 @@ def _number(body: Mapping[str, Any], name: str, *, whole: bool = False) -> Any:
 def _memory(value: Any) -> int | None:
     if value is None:
         return None
-    match = _MEMORY.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        raise SubmissionRefusedError(400, "judge_mem_limit is no amount of memory, such as 512m or 8g")
-    return int(match[1]) << _POWERS[match[2].lower()]
+    try:
+        return parse_memory(str(value))
+    except AmountError as error:
+        raise SubmissionRefusedError(400, f"judge_mem_limit: {error}") from None
 
 
 def _answer(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -1,4 +1,4 @@
-"""Grade one submission in a fresh sandbox.
+"""Grade one submission in a fresh sandbox, or in two of them, which keep it apart from its grader.
 
 A failure of the infrastructure is never a score. A sandbox that cannot be made, that ends before the grader does or
 whose setup fails is followed by another one, and after the last try there is a GraderError and no report. What every
@@ -7,23 +7,24 @@ failed try has left behind is kept in `try-N/` beside the submission.
 
 import asyncio
 import io
-import json
 import logging
-import os
 import secrets
+import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 from belljar.errors import BelljarError, message, printable
 from belljar.harness.judge.archive import CleanArchive, SubmissionFilter, clean_archive
+from belljar.harness.judge.isolation.service import PROGRAM, SERVICE, SubmissionService
 from belljar.harness.judge.parsers.graded import Grades
 from belljar.harness.judge.parsers.parsing import MAX_OUTPUT, MAX_RESULT, parse
 from belljar.harness.judge.report import EvalReport
 from belljar.harness.judge.rescaling import rescale
-from belljar.harness.sandboxes import HarnessSandbox, SandboxOpener
+from belljar.harness.results.layout import write_json
+from belljar.harness.sandboxes import NO_SERVICES, HarnessSandbox, SandboxOpener
 from belljar.harness.tasks.model import EvalTask
 from belljar.runtime.commands import Ended
 from belljar.sandbox.spec import Command, SandboxSpec
@@ -34,24 +35,29 @@ RESULT: Final = "BELLJAR_RESULT"
 
 _TRIES: Final = 3
 _PAUSE: Final = 0.5
-_OPEN_TIMEOUT: Final = 600.0
-_SETUP_TIMEOUT: Final = 1800.0
+_OPEN_TIMEOUT: Final = 3600.0  # with the setup of the task, which has a limit of its own
 _UNPACK_TIMEOUT: Final = 600.0
 _STEP_TIMEOUT: Final = 60.0
-_MAX_SETUP_OUTPUT: Final = 1 << 20
 _SHOWN: Final = 2000
 
-# The script comes through standard input, which has no limit of length as arguments have, and is put into a file, so
-# that what it runs cannot read the rest of it.
-_SET_UP: Final = """
-script=$(mktemp) && cat >"$script" || exit 125
-if command -v bash >/dev/null 2>&1; then bash -euo pipefail "$script" </dev/null; else sh -eu "$script" </dev/null; fi
-code=$?; rm -f "$script"; exit "$code"
+_MAKE: Final = 'mkdir -p -- "$1"'
+_PREPARE: Final = 'mkdir -p -- "$1" && mkdir -m 700 -- "$2" "$2/bin"'
+_INSTALL: Final = 'cat >"$1" && chmod 755 -- "$1"'
+_EVALUATE: Final = """
+PATH=$2/bin:$PATH
+command -v bash >/dev/null 2>&1 && exec bash -c "$1"
+exec /bin/sh -c "$1"
 """
-_PREPARE: Final = 'mkdir -p -- "$1" && mkdir -m 700 -- "$2"'
-_EVALUATE: Final = 'command -v bash >/dev/null 2>&1 && exec bash -c "$1"; exec /bin/sh -c "$1"'
-_READ_RESULT: Final = '[ -e "$1" ] || [ -L "$1" ] || exit 3; [ -f "$1" ] && exec cat -- "$1"'
+_READ_RESULT: Final = """
+kill -KILL -1 2>/dev/null
+[ -e "$1" ] || [ -L "$1" ] || exit 3
+[ -f "$1" ] && exec cat -- "$1"
+"""
+"""What the submission has left running cannot change a result that is being read."""
+
 _NO_RESULT: Final = 3
+_RESULT_FILE: Final = "result.json"
+_RUNNER: Final = Path(__file__).parents[1] / "submit" / "runner.py"
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -69,14 +75,14 @@ class ReceivedSubmission:
 
 
 class Grader:
-    """Grades submissions. `spec_of` describes the sandbox that a task is judged in."""
+    """Grades submissions in sandboxes that are ready for it: `judge.setup_cmds` were run in them, or in their image.
 
-    def __init__(
-        self, opener: SandboxOpener, spec_of: Callable[[EvalTask], SandboxSpec], *, runs_setup: bool = False
-    ) -> None:
-        self._opener, self._spec_of = opener, spec_of
-        self._runs_setup = runs_setup
-        """Whether `judge.setup_cmds` have to be run in every sandbox, as its image does not hold their work."""
+    `spec_of` describes the sandbox that a task is judged in; `sockets` is a private directory with a short path, in
+    which the services of gradings listen.
+    """
+
+    def __init__(self, opener: SandboxOpener, spec_of: Callable[[EvalTask], SandboxSpec], sockets: Path) -> None:
+        self._opener, self._spec_of, self._sockets = opener, spec_of, sockets
 
     async def grade(self, task: EvalTask, submission: ReceivedSubmission) -> EvalReport:
         """Grade a submission, and write its report. Raises ArchiveError and GraderError."""
@@ -106,18 +112,27 @@ class Grader:
         raise GraderError(f"{directory.name} could not be graded in {_TRIES} tries; the last one: {problem}")
 
     async def _try(self, task: EvalTask, evidence: Path, clean: Path) -> tuple[Grades, Ended]:
-        result = PurePosixPath(f"/tmp/belljar-result-{secrets.token_hex(8)}")  # noqa: S108 - inside the sandbox
+        place = PurePosixPath(f"/tmp/belljar-{secrets.token_hex(8)}")  # noqa: S108 - inside the sandbox
         async with AsyncExitStack() as stack:
-            async with asyncio.timeout(_OPEN_TIMEOUT):
-                opening = self._opener(self._spec_of(task), purpose="judge")
-                sandbox = await stack.enter_async_context(opening)
-            if self._runs_setup and task.judge.setup_cmds:
-                await _set_up(sandbox, task.judge.setup_cmds, evidence / "setup_output.txt")
-            await _run_step(sandbox, _PREPARE, str(task.cwd), str(result))
-            async with asyncio.timeout(_UNPACK_TIMEOUT):
-                await sandbox.put_tree(task.cwd, clean)
-            ended = await _evaluate(sandbox, task, result / "result.json", evidence / "test_output.txt")
-            written = None if ended.timed_out else await _read_result(sandbox, result / "result.json")
+            service, services = None, NO_SERVICES
+            if task.judge.isolate_submission:
+                beside = await self._open(stack, task, "submission")
+                await _run_step(beside, _MAKE, str(task.cwd))
+                await _unpack(beside, task, clean)
+                service = SubmissionService(beside, task.cwd)
+                socket = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=self._sockets))) / "s"
+                await stack.enter_async_context(service.serve(socket))
+                services = {SERVICE: socket}
+            sandbox = await self._open(stack, task, "judge", services)
+            await _run_step(sandbox, _PREPARE, str(task.cwd), str(place))
+            if service is None:
+                await _unpack(sandbox, task, clean)
+            else:
+                await _run_step(sandbox, _INSTALL, str(place / "bin" / PROGRAM), stdin=_RUNNER.read_bytes())
+            ended = await _evaluate(sandbox, task, place, evidence / "test_output.txt")
+            written = None if ended.timed_out else await _read_result(sandbox, place / _RESULT_FILE)
+            if service is not None and service.failure is not None:
+                raise service.failure
         output = evidence / "test_output.txt"
         grades = await asyncio.to_thread(lambda: parse(task.judge, output.read_bytes(), written))
         for file in list(evidence.iterdir()):
@@ -125,12 +140,12 @@ class Grader:
         evidence.rmdir()
         return grades, ended
 
-
-def write_json(path: Path, data: Mapping[str, Any]) -> None:
-    """Write a file that is either there whole, or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(json.dumps(data, indent=2, allow_nan=False) + "\n")
-    draft.replace(path)
+    async def _open(
+        self, stack: AsyncExitStack, task: EvalTask, purpose: str, services: Mapping[str, Path] = NO_SERVICES
+    ) -> HarnessSandbox:
+        async with asyncio.timeout(_OPEN_TIMEOUT):
+            opening = self._opener(self._spec_of(task), purpose=purpose, services=services)
+            return await stack.enter_async_context(opening)
 
 
 def _clean(task: EvalTask, directory: Path, target: Path) -> CleanArchive:
@@ -140,29 +155,23 @@ def _clean(task: EvalTask, directory: Path, target: Path) -> CleanArchive:
     return found
 
 
-async def _set_up(sandbox: HarnessSandbox, commands: tuple[str, ...], path: Path) -> None:
-    script = "".join(f"{command}\n" for command in commands).encode()
-    with path.open("wb") as output:
-        ended = await sandbox.run(
-            Command(("/bin/sh", "-c", _SET_UP)), output, stdin=script, timeout=_SETUP_TIMEOUT, limit=_MAX_SETUP_OUTPUT
-        )
-    if ended.timed_out or ended.exit_code:
-        how = f"took longer than {_SETUP_TIMEOUT:g} s" if ended.timed_out else f"exited with {ended.exit_code}"
-        raise GraderError(f"the task's judge.setup_cmds {how}; they printed: {_end_of(path.read_bytes())}")
+async def _unpack(sandbox: HarnessSandbox, task: EvalTask, clean: Path) -> None:
+    async with asyncio.timeout(_UNPACK_TIMEOUT):
+        await sandbox.put_tree(task.cwd, clean)
 
 
-async def _run_step(sandbox: HarnessSandbox, script: str, *arguments: str) -> None:
+async def _run_step(sandbox: HarnessSandbox, script: str, *arguments: str, stdin: bytes = b"") -> None:
     output = io.BytesIO()
     command = Command(("/bin/sh", "-c", script, "sh", *arguments))
-    ended = await sandbox.run(command, output, timeout=_STEP_TIMEOUT, limit=_SHOWN)
+    ended = await sandbox.run(command, output, stdin=stdin, timeout=_STEP_TIMEOUT, limit=_SHOWN)
     if ended.timed_out or ended.exit_code:
         raise GraderError(f"the judge's sandbox cannot be prepared: {_end_of(output.getvalue())}")
 
 
-async def _evaluate(sandbox: HarnessSandbox, task: EvalTask, result: PurePosixPath, path: Path) -> Ended:
+async def _evaluate(sandbox: HarnessSandbox, task: EvalTask, place: PurePosixPath, path: Path) -> Ended:
     command = Command(
-        ("/bin/sh", "-c", _EVALUATE, "sh", task.judge.eval_cmd),
-        environment={RESULT: str(result)},
+        ("/bin/sh", "-c", _EVALUATE, "sh", task.judge.eval_cmd, str(place)),
+        environment={RESULT: str(place / _RESULT_FILE)},
         workdir=Path(task.cwd),
     )
     with path.open("wb") as output:

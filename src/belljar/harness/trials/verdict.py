@@ -10,7 +10,6 @@ from belljar.harness.tasks.model import EvalTask, Selection
 from belljar.harness.trials.outcome import TrialOutcome
 from belljar.harness.trials.work import WorkRecord
 
-
 _FULL_MARKS: Final = 100.0
 
 

@@ -52,7 +52,8 @@ class Execution:
         """Return the command's process once it has started; None if it is on another machine.
 
         Docker answers the request to start a command before it starts it: until then, the command neither runs nor has
-        an exit code. Podman answers no question about a command while it starts it.
+        an exit code. Podman answers no question about a command while it starts it. An agent can stop the runtime's
+        process inside, so that the command has no process number for as long as it likes: then it is None as well.
         """
         pauses, given_up = _pauses(), time.monotonic() + _START_TIMEOUT
         try:
@@ -62,6 +63,8 @@ class Execution:
                     if known["Pid"]:
                         held = _hold(known["Pid"])
                         return held if held or self._inspect()["Running"] else _ended()
+                    if time.monotonic() > given_up:
+                        return None
                 elif known["ExitCode"] is not None or time.monotonic() > given_up:
                     return _ended()
                 time.sleep(next(pauses))

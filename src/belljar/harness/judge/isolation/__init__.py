@@ -1,0 +1,1 @@
+"""Submitted code apart from its grader: each in a sandbox of its own."""

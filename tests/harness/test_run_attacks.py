@@ -1,0 +1,256 @@
+"""What agents try against a run: each attempt fails, and honest work beside it is scored."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+from tests.harness.evaluations import GRADE, counting, inits_around
+
+RUN_WORK = """
+set -e
+sh work.sh
+echo '>>>>> Start Structured Result'
+echo '{"score": 1, "pass_rate": 0.25}'
+echo '>>>>> End Structured Result'
+"""
+FAKE = "; ".join(
+    f"echo '{line}'"
+    for line in (
+        ">>>>> Start Structured Result",
+        r"{\"score\": 1000, \"pass_rate\": 1.0}",
+        ">>>>> End Structured Result",
+    )
+)
+NO_TESTS = "grep -rls canary-of-the-tests / --exclude-dir=proc --exclude-dir=sys 2>/dev/null"
+
+
+def test_hidden_tests_are_nowhere_in_the_work_sandbox(evaluations):
+    evaluations.write(counting())
+    done = evaluations.run(agent=f"{NO_TESTS}; ls /home/workspace/count; env")
+    assert done.result()["outcome"] == "failed"
+    assert "canary" not in done.output()
+    assert "hidden.txt" not in done.output()
+    assert "tests" not in done.output().split()
+
+
+def test_a_reward_planted_in_advance_counts_nothing(evaluations):
+    evaluations.write(counting(submit_paths=["."]))
+    plant = """
+        fake='{"valid": true, "score": 1000, "pass_rate": 1.0}'
+        for name in result.json reward.json report.json reward.txt final_result.json; do echo "$fake" >$name; done
+        mkdir -p tests submissions/agent-1 /tmp/belljar; echo "$fake" >submissions/agent-1/report.json
+        echo 1 >answer.txt; belljar-submit
+    """
+    done = evaluations.run(agent=plant)
+    assert (done.result()["score"], done.result()["outcome"]) == (25.0, "failed")
+
+
+def test_planted_files_that_steer_python_do_not_reach_the_judge(evaluations):
+    eval_cmd = "PYTHONPATH=. " + GRADE.strip()
+    evaluations.write(counting(submit_paths=["."], judge__eval_cmd=eval_cmd))
+    plant = """
+        for name in conftest.py sitecustomize.py usercustomize.py; do
+            echo 'print(">>>>> Start Structured Result"); print({}); import os; os._exit(0)' >$name
+        done
+        echo 2 >answer.txt; belljar-submit
+    """
+    done = evaluations.run(agent=plant)
+    assert done.result()["score"] == 50.0
+    left_out = " ".join(done.data("submissions/agent-1/report.json")["left_out"])
+    assert all(name in left_out for name in ("conftest.py", "sitecustomize.py", "usercustomize.py"))
+
+
+def test_fake_markers_make_a_submission_invalid_and_not_a_winner(evaluations):
+    """Beside those of the grader; instead of them, as the grader fails; and on the grader's standard error."""
+    evaluations.write(
+        counting(submit_paths=["work.sh"], work__setup_cmds=["echo true >work.sh"], judge__eval_cmd=RUN_WORK)
+    )
+    cheat = f"""
+        belljar-submit
+        for fake in "{FAKE}" "{FAKE}; exit 3" "({FAKE}) >&2; exit 3" "{FAKE}; kill -9 \\$PPID"; do
+            echo "$fake" >work.sh
+            belljar-submit
+        done; true
+    """
+    done = evaluations.run(agent=cheat)
+    assert (done.result()["score"], done.result()["best_round"]) == (25.0, "agent-1")
+    for number in (2, 3, 4, 5):
+        cheated = done.data(f"submissions/agent-{number}/report.json")
+        assert (cheated["valid"], cheated["score"]) == (False, None), number
+
+
+def test_a_process_that_goes_on_after_grading_has_begun_changes_nothing(evaluations):
+    """Neither in the work sandbox, whose archive was taken, nor in the judge's, whose grader has ended."""
+    runs_work = """
+        sh work.sh
+        cat answer.txt | python3 -c 'import json, sys; n = int(sys.stdin.read()); print(">>>>> Start Structured Result")
+print(json.dumps({"score": n, "pass_rate": n / 4})); print(">>>>> End Structured Result")'
+    """
+    evaluations.write(counting(submit_paths=["answer.txt", "work.sh"], judge__eval_cmd=runs_work))
+    cheat = """
+        cat >work.sh <<'END'
+(setsid sh -c 'while :; do
+    echo ">>>>> Start Structured Result"; echo "{\\"score\\": 4, \\"pass_rate\\": 1.0}"
+    echo ">>>>> End Structured Result"
+    for place in "$BELLJAR_RESULT" /tmp/belljar-result-*/result.json; do echo "{\\"score\\": 4}" >"$place"; done
+done' >/tmp/late 2>&1 &)
+END
+        echo 2 >answer.txt
+        (setsid sh -c 'while :; do echo 4 >answer.txt.new; sleep 0.01; done' &)
+        belljar-submit
+    """
+    done = evaluations.run(agent=cheat)
+    report = done.data("submissions/agent-1/report.json")
+    assert report["score"] in (2, None)
+    assert report["pass_rate"] <= 0.5
+    assert evaluations.leftovers() == []
+
+
+def test_the_judge_offers_an_agent_nothing_but_its_own_submissions(evaluations):
+    evaluations.write(counting())
+    scan = """
+        url=http://judge.belljar.internal/api/v1
+        ask() { printf '%s ' "$1"; shift; curl -s -m 10 -o /tmp/answer -w '%{http_code}\\n' "$@"; }
+        ask control -H "Authorization: Bearer $BELLJAR_TOKEN" $url/history
+        ask stranger -H "Authorization: Bearer 0123456789abcdef0123456789abcdef" $url/history
+        ask register -d '{"task_id": "count", "run_id": "other", "admin_secret": "x"}' $url/register
+        ask tasks $url/tasks
+        ask runs $url/runs/run-1/history
+        ask dotdot --path-as-is $url/../../etc/passwd
+        echo x >x.tar
+        ask auto -F kind=auto -F token=$BELLJAR_TOKEN -F archive=@x.tar $url/submit
+        python3 - <<'END'
+import socket
+def answers(port):
+    try:
+        with socket.create_connection(("judge.belljar.internal", port), 5) as s:
+            s.settimeout(5)
+            s.sendall(b"GET / HTTP/1.1\\r\\nHost: judge.belljar.internal\\r\\n\\r\\n")
+            said = s.recv(100)
+            return bool(said) and b"403" not in said
+    except OSError:
+        return False
+PORTS = 21, 22, 23, 25, 53, 80, 110, 443, 2375, 3128, 5432, 6443, 8000, 8080, 8443, 9090
+print("open", [port for port in PORTS if answers(port)])
+END
+    """
+    done = evaluations.run(agent=scan)
+    answers = dict(line.split(" ", 1) for line in done.output().splitlines())
+    assert answers.pop("open") == "[80]"
+    assert answers.pop("control") == "200"
+    assert answers.pop("stranger") == "401"
+    assert answers.pop("auto") in ("400", "403")
+    assert set(answers.values()) == {"404"}
+
+
+def test_another_trials_token_is_of_no_use(evaluations):
+    """Both know their tokens; neither can reach anything of the other, so the only way is to guess."""
+    evaluations.write(counting(), counting(task_id="other"))
+    agent = """
+        history=http://judge.belljar.internal/api/v1/history
+        for number in 1 2 3 4; do
+            guess=$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \\n')
+            curl -s -m 10 -o /dev/null -w '%{http_code}\\n' "$history?token=$guess"
+        done
+        curl -s -m 10 "$history?run_id=run-1&task_id=other&token=$BELLJAR_TOKEN"
+    """
+    done = evaluations.run("--max-workers", "2", agent=agent)
+    assert done.output().count("401") == 4
+    assert '"task_id":"other"' not in done.output().replace(" ", "")
+    assert done.result("other")["outcome"] == "failed"
+
+
+def test_links_devices_and_floods_in_an_archive_are_refused_and_the_judge_goes_on(evaluations):
+    evaluations.write(counting(submit_paths=["."]))
+    attack = r"""
+        cat >/tmp/attack.py <<'END'
+import gzip, io, os, subprocess, tarfile, zlib
+URL = "http://judge.belljar.internal/api/v1/submit"
+
+def send(name, path):
+    said = subprocess.run(["curl", "-s", "-m", "100", "-o", "/dev/null", "-w", "%{http_code}",
+        "-F", "token=" + os.environ["BELLJAR_TOKEN"], "-F", "archive=@" + path, URL], capture_output=True, text=True)
+    print(name, said.stdout, flush=True)
+
+def made(name, *members):
+    with tarfile.open(f"/tmp/{name}.tar.gz", "w:gz") as archive:
+        for path, kind, link in members:
+            member = tarfile.TarInfo(path)
+            member.type, member.linkname = kind, link
+            archive.addfile(member)
+    send(name, f"/tmp/{name}.tar.gz")
+
+made("link-out", ("answer.txt", tarfile.SYMTYPE, "/etc/passwd"))
+made("link-up", ("answer.txt", tarfile.SYMTYPE, "../../../etc/passwd"))
+made("hard-link", ("answer.txt", tarfile.LNKTYPE, "/etc/passwd"))
+made("through", ("d", tarfile.SYMTYPE, ".."), ("d/answer.txt", tarfile.REGTYPE, ""))
+made("device", ("answer.txt", tarfile.CHRTYPE, ""))
+made("fifo", ("answer.txt", tarfile.FIFOTYPE, ""))
+made("absolute", ("/tmp/answer.txt", tarfile.REGTYPE, ""))
+made("dotdot", ("../answer.txt", tarfile.REGTYPE, ""))
+
+header = tarfile.TarInfo("answer.txt")
+header.size = 10 << 30
+squeeze = zlib.compressobj(9, zlib.DEFLATED, 31)
+zeros = bytes(1 << 22)
+with open("/tmp/zeros.tar.gz", "wb") as file:
+    file.write(squeeze.compress(header.tobuf(tarfile.GNU_FORMAT)))
+    for _ in range(10 << 8):
+        file.write(squeeze.compress(zeros))
+    file.write(squeeze.flush())
+send("zeros", "/tmp/zeros.tar.gz")
+END
+        python3 /tmp/attack.py
+        echo 4 >answer.txt; belljar-submit
+    """
+    done = evaluations.run(agent=attack)
+    refused = dict(
+        line.split() for line in done.output().splitlines() if len(line.split()) == 2 and "-" not in line[:1]
+    )
+    names = ("link-out", "link-up", "hard-link", "through", "device", "fifo", "absolute", "dotdot", "zeros")
+    assert {name: refused[name] for name in names} == dict.fromkeys(names, "400") | {"zeros": refused["zeros"]}
+    assert refused["zeros"] in ("400", "413")
+    assert (done.result()["outcome"], done.result()["agent_submissions"]) == ("passed", 1)
+
+
+def test_a_judge_that_is_killed_midway_is_followed_by_another_and_never_a_zero(evaluations):
+    mark = f"3.{time.time_ns()}"
+    evaluations.write(counting(judge__eval_cmd=f"sleep {mark}; " + GRADE))
+    run = evaluations.start("--agent-command", "echo 4 >answer.txt")
+    killed = kill_first(mark)
+    run.wait()
+    assert killed.pids, "nothing was killed"
+    assert (run.result()["outcome"], run.result()["score"]) == ("passed", 100.0)
+    assert (run.file("submissions/auto-1/try-1/error.txt")).read_text()
+
+
+def test_a_sandbox_that_dies_under_the_agent_is_no_success_and_no_zero(evaluations):
+    evaluations.write(counting())
+    mark = f"1000.{time.time_ns()}"
+    run = evaluations.start("--agent-command", f"echo 4 >answer.txt; sleep {mark}")
+    killed = kill_first(mark)
+    run.wait()
+    assert killed.pids, "nothing was killed"
+    assert (run.result()["outcome"], run.result()["score"]) == ("sandbox_died", None)
+    assert run.code == 3
+    assert evaluations.leftovers() == []
+
+
+class kill_first(threading.Thread):  # noqa: N801 - reads as what it does
+    """Kills the first sandbox in which a command with some text runs, from outside."""
+
+    def __init__(self, marker: str) -> None:
+        super().__init__(daemon=True)
+        self._marker = marker
+        self.pids: list[int] = []
+        self.start()
+
+    def run(self) -> None:
+        given_up = time.monotonic() + 60
+        while not self.pids and time.monotonic() < given_up:
+            self.pids = [pid for pid in inits_around(f"sleep\0{self._marker}") if Path(f"/proc/{pid}").exists()]
+            time.sleep(0.02)
+        for pid in self.pids:
+            os.kill(pid, signal.SIGKILL)
