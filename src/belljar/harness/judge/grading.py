@@ -42,7 +42,7 @@ _SHOWN: Final = 2000
 
 _MAKE: Final = 'mkdir -p -- "$1"'
 _PREPARE: Final = 'mkdir -p -- "$1" && mkdir -m 700 -- "$2" "$2/bin"'
-_INSTALL: Final = 'cat >"$1" && chmod 755 -- "$1"'
+_INSTALL: Final = '{ echo "#!/usr/bin/env python3"; cat; } >"$1" && chmod 755 -- "$1"'
 _EVALUATE: Final = """
 PATH=$2/bin:$PATH
 command -v bash >/dev/null 2>&1 && exec bash -c "$1"
