@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+SCRATCH: Final = Path("/workspace")
+"""Where a sandbox works that has no directory of the host, unless something else is asked for."""
 
 
 class Isolation(StrEnum):
@@ -46,7 +49,9 @@ class SandboxSpec:
     """A directory of the host to work in, writable, at its own place. None for an empty one that vanishes with the
     sandbox."""
 
-    scratch: Path = Path("/workspace")
+    scratch: Path = SCRATCH
+    """Where that empty one is seen. An image that names a directory to work in has that instead, unless this names
+    another place than the default."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables of every command, beside the few that each backend sets (PATH, HOME, TMPDIR, BELLJAR)."""

@@ -54,8 +54,8 @@ def serve(  # noqa: PLR0913, PLR0917 - click passes one argument for each option
     """
     if not expose and not is_loopback(host):
         raise BelljarError(
-            f"{host} can be reached from other machines, and whoever has the admin secret may run code in sandboxes "
-            "here; if that is meant, add --expose, and put TLS in front of it"
+            f"{host} can be reached from other machines, and the admin secret allows to run code in sandboxes here; "
+            " if that is meant, add --expose, and put TLS in front of it"
         )
     found = load_directory(tasks_directory(tasks))
     for left_out in found.unsupported:
