@@ -82,7 +82,9 @@ class Evaluations:
         evaluation.wait()
         return evaluation
 
-    def call(self, *words: str, environment: Mapping[str, str] | None = None) -> "subprocess.Popen[str]":
+    def call(
+        self, *words: str, environment: Mapping[str, str] | None = None, stdin: Any = None
+    ) -> "subprocess.Popen[str]":
         """Start a command of `belljar eval`."""
         variables = {
             "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
@@ -97,6 +99,7 @@ class Evaluations:
             [sys.executable, "-m", "belljar", "eval", *words],
             env=variables,
             cwd=self.directory,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -17,7 +17,7 @@ def test_what_killed_runs_leave_is_removed_by_the_next(evaluations):
     started = time.monotonic()
     assert evaluations.run(agent=agent).result()["outcome"] == "passed"
     whole = time.monotonic() - started
-    moments = random.Random(27)  # noqa: S311 - no secret
+    moments = random.Random(27)
     had_leftovers = 0
     for _ in range(MOMENTS):
         run = evaluations.start("--agent-command", agent)

@@ -262,7 +262,7 @@ def test_a_large_upload_does_not_pass_through_memory_and_one_too_large_is_refuse
     tracemalloc.stop()
 
 
-def test_nothing_is_written_for_a_stranger(judge):
+def test_nothing_is_written_without_a_known_token(judge):
     body = form(field("archive", b"x" * (8 << 20)))
     headers = {"content-type": "multipart/form-data; boundary=b", **bearer("x" * 64)}
     assert judge.agent.post("/submit", content=body, headers=headers).status_code == 401

@@ -254,3 +254,35 @@ class kill_first(threading.Thread):  # noqa: N801 - reads as what it does
             time.sleep(0.02)
         for pid in self.pids:
             os.kill(pid, signal.SIGKILL)
+
+
+ISOLATED = r"""
+answer=$(belljar-submission sh work.sh 2>errors </dev/null)
+score=0; [ "$answer" = "$(cat tests/hidden.txt)" ] && score=1
+echo "{\"score\": $score, \"pass_rate\": $score}" >"$BELLJAR_RESULT"
+"""
+
+
+def test_isolated_code_sees_neither_the_tests_nor_the_result_and_is_scored_by_what_it_prints(evaluations):
+    evaluations.write(
+        counting(
+            submit_paths=["work.sh"],
+            work__setup_cmds=["echo true >work.sh"],
+            judge__eval_cmd=ISOLATED,
+            judge__isolate_submission=True,
+        )
+    )
+    agent = f"""
+        cat >work.sh <<'END'
+        {NO_TESTS}; env | grep BELLJAR_RESULT; ls tests
+        for name in /tmp/belljar-*/result.json; do echo '{{"score": 99, "pass_rate": 1.0}}' >$name; done
+        kill -9 -1
+END
+        belljar-submit
+        echo 'curl -s -m 5 http://submission.belljar.internal/; echo canary-of-the-tests' >work.sh; belljar-submit
+    """
+    done = evaluations.run(agent=agent)
+    reports = [done.data(f"submissions/agent-{number}/report.json") for number in (1, 2)]
+    assert [(report["score"], report["valid"]) for report in reports] == [(0, True), (1, True)]
+    assert done.result()["outcome"] == "passed"
+    assert evaluations.leftovers() == []

@@ -133,15 +133,17 @@ class RuntimeSandbox:
     ) -> Ended:
         """See `HarnessSandbox`."""
         running = await self._unless_gone(self._runtime.commands.start(self._sandbox, command, stdin, timeout))
-        left = limit
+        left = {"stdout": limit, "stderr": limit}
+        both = "stdout" if errors is None else None
         async with aclosing(running.follow()) as items:
             async for item in items:
                 if isinstance(item, Ended):
                     return item
                 file = output if errors is None or item.stream == "stdout" else errors
-                file.write(item.data[:left])
+                room = left[both or item.stream]
+                file.write(item.data[:room])
                 file.flush()
-                left -= min(left, len(item.data))
+                left[both or item.stream] -= min(room, len(item.data))
         raise GoneError(f"the sandbox {self.id} has ended")
 
     async def put_tree(self, path: PurePosixPath, archive: Path) -> None:

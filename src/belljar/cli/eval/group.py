@@ -10,6 +10,8 @@ from belljar.cli.lazy import LazyGroup, Subcommand
     cls=LazyGroup,
     subcommands={
         "run": Subcommand("belljar.cli.eval.run", "run", "Run an agent on tasks, and grade its work."),
+        "score": Subcommand("belljar.cli.eval.score", "score", "Grade an archive."),
+        "serve": Subcommand("belljar.cli.eval.serve", "serve", "Serve a judge for runs on other machines."),
         "show": Subcommand("belljar.cli.eval.show", "show", "Show the results of a run."),
         "list": Subcommand("belljar.cli.eval.list_tasks", "list_", "List the tasks of a directory."),
         "init": Subcommand("belljar.cli.eval.init", "init", "Write a benchmark to begin with."),

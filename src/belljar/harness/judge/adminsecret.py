@@ -1,4 +1,4 @@
-"""The secret of an installation that commands its judge: whoever has it may register runs and see all of them."""
+"""The secret of an installation that commands its judge: it allows to register runs and to read all of them."""
 
 import os
 import secrets
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from belljar.errors import BelljarError, reason
+from belljar.harness.settings.variables import find_variable
 
 _FILE: Final = "judge-admin-secret"
-_VARIABLES: Final = ("BELLJAR_ADMIN_SECRET", "SFORGE_ADMIN_SECRET")
 _MIN_LENGTH: Final = 16
 
 
@@ -25,7 +25,7 @@ class AdminSecret:
         if len(text) < _MIN_LENGTH:
             raise AdminSecretError(
                 f"the judge's admin secret is shorter than {_MIN_LENGTH} characters and can be guessed; choose a "
-                f"longer one, or unset {_VARIABLES[0]} to use the one that Belljar makes"
+                f"longer one, or unset BELLJAR_ADMIN_SECRET to use the one that Belljar makes"
             )
         self.text: Final = text
 
@@ -41,9 +41,8 @@ def load_admin_secret(state: Path, environment: Mapping[str, str] = os.environ) 
 
     Raises AdminSecretError.
     """
-    for name in _VARIABLES:
-        if given := environment.get(name):
-            return AdminSecret(given)
+    if found := find_variable("ADMIN_SECRET", environment):
+        return AdminSecret(found.value)
     path = state / _FILE
     try:
         if not path.exists():

@@ -86,6 +86,9 @@ async def _serve(app: ASGIApp, listening: socket.socket) -> AsyncIterator[None]:
     running = asyncio.create_task(server.serve([listening]))
     listens = asyncio.create_task(server.listens.wait())
     await asyncio.wait((running, listens), return_when=asyncio.FIRST_COMPLETED)
+    if running.done():
+        listens.cancel()
+        raise JudgeServerError("the judge's server has ended before it listened; see the log")
     try:
         yield
     finally:

@@ -1,8 +1,8 @@
 """Sessions: one run of one task, its submissions, and the queue in which they wait to be graded.
 
 A session is known by a token, which is given out once and kept as a digest. A submission is accepted when its archive
-was checked and is on the disk in its own directory; from then on it ends as completed or as an error, whoever asks for
-it or stops asking. Accepting is one step of the event loop: no cancelled request leaves half a submission behind.
+was checked and is on the disk in its own directory; from then on it ends as completed or as an error, even if the
+client disconnects. Accepting is one step of the event loop: no cancelled request leaves half a submission behind.
 """
 
 import asyncio
@@ -74,7 +74,7 @@ class Judge:
     def register(
         self, task_id: str, run_id: str, limits: SessionLimits | None = None, directory: Path | None = None
     ) -> str:
-        """Begin a session and return its token, which is known to nobody else. Raises SubmissionRefusedError.
+        """Begin a session and return its token, of which only a digest is kept. Raises SubmissionRefusedError.
 
         Submissions are kept below `directory`, which a session of an earlier life may have used.
         """

@@ -1,7 +1,7 @@
-"""Receive an archive over HTTP: bounded, straight to the disk, and from nobody whose token is not known yet.
+"""Receive an archive over HTTP: bounded, straight to the disk, and only after its token was checked.
 
 The parts of a form come in an order that the client chooses. The token has to come before the archive, as a header or
-as a field, so that not a byte of an archive is written for a stranger.
+as a field: nothing is written for a client without one.
 """
 
 import asyncio

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Submit work to the judge, from inside a work sandbox: `belljar-submit`, also known as `sforge-submit`.
 
 This one file is put into sandboxes, and nothing beside it. It needs nothing but Python 3.8 and its standard library,

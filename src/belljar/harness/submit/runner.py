@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Run a command beside the submission, from inside the grader's sandbox: `belljar-submission COMMAND [ARGUMENT...]`.
 
 The command runs in another sandbox, which has the submission and none of the tests. It gets all of standard input; what

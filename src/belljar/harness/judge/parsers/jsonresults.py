@@ -3,8 +3,8 @@
 What can be forged
 ------------------
 Submitted code usually runs in the grader's own process or as its child. Then it can print what the grader prints, read
-the grader's environment, write the file that `$BELLJAR_RESULT` names, and end the process before the grader has had its
-say. Nothing that is read afterwards can tell such a report from a true one. What is guaranteed:
+the grader's environment, write the file that `$BELLJAR_RESULT` names, and end the process before the grader has
+reported. Nothing that is read afterwards can tell such a report from a true one. What is guaranteed:
 
 - The file has a name that no archive could foresee, and did not exist when the submission was unpacked.
 - If the file is there, it counts alone, and nothing that was printed does.
