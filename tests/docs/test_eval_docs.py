@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,7 +116,7 @@ def terminal(universe):
         "BELLJAR_RESOLVER": addresses.RESOLVER,
     }
 
-    def run(command: str) -> "subprocess.CompletedProcess[str]":
+    def run(command: str) -> Any:
         return universe.gateway.call(
             subprocess.run,
             ["bash", "-c", command],
@@ -223,7 +224,7 @@ def test_every_variable_of_sforge_is_documented_with_what_is_done_with_it_and_no
         **dict.fromkeys(variables._WITHOUT_EFFECT, "No effect"),
         **dict.fromkeys(variables._REFUSED, "An error"),
     }
-    assert {name: re.match(r"Counts|No effect|An error", answer)[0] for name, answer in found.items()} == done
+    assert {name: answer.partition(":")[0].partition(",")[0].rstrip(".") for name, answer in found.items()} == done
 
 
 def test_every_flag_and_command_of_sforge_is_documented():

@@ -13,7 +13,7 @@ from belljar.errors import BelljarError
 from belljar.harness.sandboxes import RuntimeSandbox
 from belljar.harness.tasks.loading import load_tasks
 from belljar.harness.trials.places import TaskSandboxes
-from belljar.sandbox.layers import Layer
+from belljar.sandbox.layers import Layer, LayerName
 from belljar.sandbox.spec import SandboxSpec
 from tests.docs.test_docs import section
 from tests.harness.evaluations import PATIENCE, Evaluations, counting
@@ -125,7 +125,7 @@ def broken_seal(evaluations: Evaluations) -> str:
     """A layer that does not hold; there is no honest way to break one, so what the look returns is made up."""
 
     async def inside(*_: Any) -> list[Layer]:
-        return [Layer("firewall", active=False, evidence="a datagram was sent", remedy=None)]
+        return [Layer(LayerName.FIREWALL, active=False, evidence="a datagram was sent", remedy=None)]
 
     runtime: Any = SimpleNamespace(context=SimpleNamespace(inside=inside))
     sandbox = RuntimeSandbox(runtime, SimpleNamespace(id="sb-1", backend="local"), SimpleNamespace())  # type: ignore[arg-type]
