@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines import BUSYBOX, Directory, File, busybox, make_image
+from tests.engines import BUSYBOX, Directory, Engine, File, busybox, make_image
+from tests.engines.images import Files
 from tests.harness.benchmarks import write_benchmark
 from tests.harness.evaluations import ROOT, counting
 
@@ -24,7 +25,7 @@ which python3 curl jq bash
 ls; find / -name hidden.txt 2>/dev/null
 echo 2 >answer.txt; belljar-submit || exit 1
 echo 4 >answer.txt; sforge-submit || exit 1
-wget -q -T 5 -O - http://example.org/ && echo REACHED
+nslookup leak.example.org && echo REACHED
 true
 """
 
@@ -32,13 +33,14 @@ true
 class ContainerRuns:
     """Runs `belljar eval run` as a user of an engine."""
 
-    def __init__(self, engine, directory):
+    def __init__(self, engine: Engine, directory: Path) -> None:
         self.engine, self.directory = engine, directory
         directory.chmod(0o777)
 
     def run(self, task, *options):
         write_benchmark(self.directory / "tasks", task, benchmark=BENCHMARK)
-        environment = {"PYTHONPATH": str(ROOT / "src"), "XDG_CACHE_HOME": str(self.directory / "cache")}
+        address = {"DOCKER_HOST": self.engine.url} if self.engine.kind == "docker" else {}
+        environment = address | {"PYTHONPATH": str(ROOT / "src"), "XDG_CACHE_HOME": str(self.directory / "cache")}
         words = ["env", *(f"{name}={value}" for name, value in environment.items()), sys.executable, "-m", "belljar"]
         places = [word for name in ("tasks", "results", "state") for word in (f"--{name}", str(self.directory / name))]
         done = self.engine.run_as_user(
@@ -74,7 +76,7 @@ def test_setup_runs_in_sealed_containers_where_only_the_base_image_is_there(runs
 
 def test_images_that_were_built_for_the_task_need_no_setup(runs):
     cwd = "home/workspace/count"
-    built = {f"{cwd}/answer.txt": File(b"1\n", 0o666), cwd: Directory(0o777)}
+    built: Files = {f"{cwd}/answer.txt": File(b"1\n", 0o666), cwd: Directory(0o777)}
     make_image(runs.engine, "small.work.count:0123456789ab", {**busybox(), **built})
     make_image(
         runs.engine,
@@ -93,9 +95,9 @@ def test_images_that_were_built_for_the_task_need_no_setup(runs):
 
 def test_an_image_that_is_missing_is_named(runs):
     task = counting(
-        work__setup_cmds=..., work__image_tag="0123456789ab", judge__setup_cmds=["true"], judge__eval_cmd=GRADE
+        work__setup_cmds=..., work__image_tag="ba9876543210", judge__setup_cmds=["true"], judge__eval_cmd=GRADE
     )
     done, result, _ = runs.run(task, "--agent", "nop")
     assert done.returncode == 3
     assert (result["outcome"], result["score"]) == ("environment_error", None)
-    assert "has no image small.work.count:0123456789ab" in result["detail"]
+    assert "has no image small.work.count:ba9876543210" in result["detail"]
