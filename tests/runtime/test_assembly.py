@@ -15,8 +15,8 @@ from belljar.testing.memory import MemoryBackend, MemoryWorld
 class Told:
     """A sink of events."""
 
-    def __init__(self):
-        self.events = []
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str]] = []
 
     def tell(self, sandbox, event):
         self.events.append((sandbox, type(event).__name__))
@@ -26,7 +26,7 @@ def test_a_runtime_without_a_server_makes_a_sandbox_runs_a_command_and_leaves_no
     world, store, told = MemoryWorld(), MemoryStore(), Told()
     parts = RuntimeParts(state=tmp_path, backends=lambda _: {"memory": MemoryBackend(world)}, store=store, events=told)
 
-    async def live():
+    async def live() -> tuple[str, list[Output | Ended]]:
         async with assemble(parts) as runtime:
             spec = SandboxSpec(environment={"KEY": "secret"})
             prepared = await runtime.networks.prepare(Reading({"mode": "block-all"}), spec)
