@@ -66,6 +66,7 @@ async def run_trials(plan: RunPlan, stopping: asyncio.Event) -> RunSummary:
     async with AsyncExitStack() as stack:
         private = stack.enter_context(run_directory(state, plan.backend))
         host = await stack.enter_async_context(open_host(private, plan.backend, 2 * at_once))
+        await host.check()
         directories = {trial.task.id: _begin(plan.directory, trial) for trial in plan.trials}
         journals = {name: Journal(name, path / LOG, plan.on_change) for name, path in directories.items()}
         tools = await stack.enter_async_context(_tools(plan, host, private, journals))

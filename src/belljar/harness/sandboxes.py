@@ -83,6 +83,12 @@ class SandboxHost:
     def __init__(self, runtime: Runtime, backend: str, audit: AuditReader) -> None:
         self._runtime, self.backend, self._audit = runtime, backend, audit
 
+    async def check(self) -> None:
+        """Make sure that there is what makes sandboxes, an engine for example. Raises MachineError."""
+        backend = self._runtime.context.backends[self.backend]
+        with suppress(GoneError):  # there is no such sandbox, and whoever says so is there
+            await run_in_thread(lambda: backend.get_file("none", "/"))
+
     @asynccontextmanager
     async def open(self, spec: SandboxSpec, *, purpose: str, log: Path) -> AsyncIterator["RuntimeSandbox"]:
         """Make a sandbox that can reach nothing, and destroy it at the end. Raises BelljarError.
