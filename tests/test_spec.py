@@ -27,6 +27,7 @@ class Asked(NamedTuple):
 ASKED = {
     "image": Asked({"image"}, "image"),
     "workdir": Asked({"workdir", "no_workdir"}, "workdir"),
+    "scratch": Asked(set(), None),  # of evaluations: a task names the place that it is worked on
     "environment": Asked({"env"}, "env"),
     "binds": Asked({"bind", "ro_bind"}, "mounts"),
     "allow_write": Asked({"allow_write"}, None),

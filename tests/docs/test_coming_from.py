@@ -7,6 +7,7 @@ import click
 import pytest
 
 from belljar.gateway.settings import VARIABLES
+from belljar.harness.kit import PROGRAMS
 from belljar.policy.language.parse import DOCUMENT_KEYS, EGRESS_KEYS
 from belljar.policy.language.services import SERVICE_KEYS
 from tests.docs.test_docs import COMMANDS, DOCS, first_column, section
@@ -25,7 +26,7 @@ FIELDS = {"network", "ttl", "hard_ttl", "labels", "mounts", "limits"}
 THEIRS = {"appProtocols", "TSK_PROXY_HOST"}
 """Words of theirs in our column, for what is not there."""
 
-NAMES = {"host.docker.internal", "host.belljar.internal"}
+NAMES = {"host.docker.internal", "host.belljar.internal", *PROGRAMS}
 
 
 def flags(command: click.Command) -> set[str]:

@@ -100,6 +100,7 @@ class Desk:
         )
         (self.workdir / "claude").write_text(CLAUDE)
         (self.workdir / "claude").chmod(0o755)
+        (self.workdir / "examples").symlink_to(ROOT / "examples")
         (self.workdir / "Makefile").write_text("test:\n\t@curl -s -o /dev/null http://plain.test/\n")
         policy = next(block for language, block in BLOCKS if language == "yaml")
         (self.workdir / "policy.yaml").write_text(policy)
@@ -174,6 +175,12 @@ def explains(desk: Desk, shown: Shown) -> None:
         assert cut or line.rstrip() == expected
 
 
+def evaluates(desk: Desk, shown: Shown) -> None:
+    done = desk.type(f"{shown.command} --state {desk.workdir}/state")
+    assert done.returncode == 0, done.stderr
+    assert "100.0" in done.stdout
+
+
 def installs(desk: Desk, _: Shown) -> None:
     """The target, but for the set-up that has made what runs this test."""
     home = desk.workdir / "home"
@@ -205,6 +212,7 @@ CHECKS: dict[str, Callable[[Desk, Shown], None]] = {
     "belljar shell": opens_a_shell,
     "belljar doctor": looks_at_the_machine,
     "belljar policy explain": explains,
+    "belljar eval": evaluates,
 }
 """By how a command begins."""
 

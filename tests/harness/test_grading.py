@@ -58,6 +58,7 @@ def test_a_submission_is_graded_where_the_tests_are_and_its_evidence_is_kept(gra
         "eval.sh",
         "report.json",
         "submission.tar.gz",
+        "test_errors.txt",
         "test_output.txt",
     ]
     assert json.loads((kept / "report.json").read_text())["pass_rate"] == 1.0
@@ -127,12 +128,32 @@ def test_hidden_tests_are_not_replaced_by_a_submission(grade, directories):
 
 def test_the_result_file_counts_alone(grade):
     command = 'echo \'{"score": 99}\'; echo \'{"score": 2, "valid": true}\' > "$BELLJAR_RESULT"'
-    assert grade(stage(command), python("a", "")).score == 2
+    assert grade(stage(command, isolate_submission=True), python("a", "")).score == 2
+
+
+def test_submitted_code_beside_the_grader_is_told_of_no_result_file(grade):
+    """Whatever eval_cmd runs inherits its variables, and has its rights."""
+    command = 'sh work.sh; echo \'{"score": 1, "pass_rate": 0.5}\''
+    looks = member("work.sh", b'[ -z "$BELLJAR_RESULT" ] || echo \'{"score": 99}\'')
+    assert grade(stage(command), looks).score == 1
+
+
+def test_what_is_written_to_standard_error_is_no_result(grade):
+    forges = member("work.sh", b'echo \'{"score": 99, "pass_rate": 1}\' >&2; exit 3')
+    report = grade(stage("sh work.sh"), forges)
+    assert (report.score, report.valid) == (None, False)
+
+
+def test_full_marks_from_a_grader_that_failed_are_none(grade):
+    report = grade(stage("sh work.sh"), member("work.sh", b'echo \'{"score": 99, "pass_rate": 1}\'; exit 3'))
+    assert (report.score, report.valid) == (None, False)
+    assert "exited with 3" in report.summary
 
 
 @pytest.mark.parametrize("how", ["mkdir", "mkfifo", "ln -s /etc/passwd", "echo nonsense >"])
 def test_a_result_file_that_is_none_is_no_score(grade, how):
-    report = grade(stage(f'echo \'{{"score": 99}}\'; {how} "$BELLJAR_RESULT"'), python("a", ""))
+    command = f'echo \'{{"score": 99}}\'; {how} "$BELLJAR_RESULT"'
+    report = grade(stage(command, isolate_submission=True), python("a", ""))
     assert (report.score, report.valid) == (None, False)
 
 

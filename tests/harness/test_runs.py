@@ -252,3 +252,35 @@ def wait_for_line(run: Evaluation, text: str) -> None:
         if text in line:
             return
     raise AssertionError(f"it never said {text!r}")
+
+
+def test_a_judge_elsewhere_grades_what_the_agent_and_the_harness_submit(evaluations):
+    evaluations.write(counting())
+    server = evaluations.call(
+        *("serve", "--port", "18090", "--tasks", str(evaluations.tasks)),
+        *("--results", str(evaluations.directory / "judged"), "--state", str(evaluations.state)),
+    )
+    wait_for_line(Evaluation(server, evaluations.directory), "judging 1 tasks at http://127.0.0.1:18090")
+    agent = """
+        echo 4 >answer.txt; belljar-submit
+        curl -s -m 10 -o /dev/null -w 'register %{http_code}\\n' -d '{}' http://judge.belljar.internal/api/v1/register
+        curl -s -m 10 http://judge.belljar.internal:18090/
+        echo 1 >answer.txt
+    """
+    done = evaluations.run("--judge-url", "http://host.docker.internal:18090", agent=agent)
+    result = done.result()
+    assert (result["outcome"], result["score"], result["best_round"]) == ("passed", 100.0, "agent-1")
+    assert (result["agent_submissions"], result["auto_submissions"]) == (1, 1)
+    assert "register 40" in done.output()  # it wants the admin secret
+    assert "service_not_allowed" in done.output()  # the port that the server has outside
+    assert done.data("submissions/agent-1/report.json")["score"] == 4
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(60) == 0
+
+
+def test_a_judge_that_cannot_be_reached_is_no_score_of_zero(evaluations):
+    evaluations.write(counting())
+    done = evaluations.run("--judge-url", "http://127.0.0.1:18091", agent="true")
+    assert (done.result()["outcome"], done.result()["score"]) == ("environment_error", None)
+    assert "http://127.0.0.1:18091 cannot be reached" in done.result()["detail"]
+    assert done.code == 3

@@ -6,12 +6,15 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from belljar.errors import BelljarError, reason
 from belljar.harness.host import open_host
+from belljar.harness.judge.adminsecret import load_admin_secret
 from belljar.harness.judge.api import agent_app
+from belljar.harness.judge.remote import connect_judge
 from belljar.harness.judge.server import serve_on_socket
 from belljar.harness.judge.sessions import Judge
 from belljar.harness.kit import default_cache, open_kit
@@ -20,6 +23,7 @@ from belljar.harness.results.final import TrialResult
 from belljar.harness.results.layout import LOG, SETTINGS, write_json
 from belljar.harness.results.summary import RunSummary, write_summary
 from belljar.harness.sandboxes import SandboxHost
+from belljar.harness.trials.elsewhere import ElsewhereJudge, judge_base, judge_service, register
 from belljar.harness.trials.grading import TrialGrader
 from belljar.harness.trials.journal import Journal
 from belljar.harness.trials.judging import OwnJudge, TrialJudge, session_limits
@@ -58,11 +62,11 @@ async def run_trials(plan: RunPlan, stopping: asyncio.Event) -> RunSummary:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
     state = open_state(plan.state)
     await asyncio.to_thread(sweep, state)
-    directories = {trial.task.id: _begin(plan.directory, trial) for trial in plan.trials}
     at_once = min(plan.max_workers, len(plan.trials))
     async with AsyncExitStack() as stack:
         private = stack.enter_context(run_directory(state, plan.backend))
         host = await stack.enter_async_context(open_host(private, plan.backend, 2 * at_once))
+        directories = {trial.task.id: _begin(plan.directory, trial) for trial in plan.trials}
         journals = {name: Journal(name, path / LOG, plan.on_change) for name, path in directories.items()}
         tools = await stack.enter_async_context(_tools(plan, host, private, journals))
         turns = asyncio.Semaphore(at_once)
@@ -111,7 +115,9 @@ async def _tools(
     sandboxes = TaskSandboxes(host, settings.setup_timeout)
     kit = await asyncio.to_thread(open_kit, default_cache(os.environ))
     if settings.judge_url is not None:
-        raise RunError("--judge-url is not supported yet")
+        async with AsyncExitStack() as stack:
+            yield TrialTools(sandboxes, kit, partial(_register_elsewhere, plan, stack, settings.judge_url))
+        return
     tasks = {trial.task.id: trial.task for trial in plan.trials}
     concurrency = min(plan.max_workers, len(plan.trials))
     judge = Judge(TrialGrader(sandboxes, journals, private).grade, tasks, private / "judge", concurrency=concurrency)
@@ -123,3 +129,13 @@ async def _tools(
             return OwnJudge(judge, judge.register(trial.task.id, plan.directory.name, limits, directory), socket)
 
         yield TrialTools(sandboxes, kit, register)
+
+
+async def _register_elsewhere(
+    plan: RunPlan, stack: AsyncExitStack, url: str, trial: TrialPlan, directory: Path
+) -> TrialJudge:
+    """Open a session of a judge elsewhere, whose connections end with the run. Raises BelljarError."""
+    service, secret = judge_service(url), load_admin_secret(plan.state)
+    remote = await stack.enter_async_context(connect_judge(judge_base(url), secret))
+    await register(remote, trial.task.id, plan.directory.name, session_limits(trial.settings.settings))
+    return ElsewhereJudge(remote, service, directory)

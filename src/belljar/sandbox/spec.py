@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+SCRATCH: Final = Path("/workspace")
+"""Where a sandbox works that has no directory of the host, unless something else is asked for."""
 
 
 class Isolation(StrEnum):
@@ -46,6 +49,10 @@ class SandboxSpec:
     """A directory of the host to work in, writable, at its own place. None for an empty one that vanishes with the
     sandbox."""
 
+    scratch: Path = SCRATCH
+    """Where that empty one is seen. An image that names a directory to work in has that instead, unless this names
+    another place than the default."""
+
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables of every command, beside the few that each backend sets (PATH, HOME, TMPDIR, BELLJAR)."""
 
@@ -79,6 +86,7 @@ class SandboxSpec:
         return {
             "image": self.image,
             "workdir": str(self.workdir) if self.workdir is not None else None,
+            "scratch": str(self.scratch),
             "binds": [[str(bind.source), str(bind.target), bind.writable] for bind in self.binds],
             "allow_write": [*map(str, self.allow_write)],
             "keep": [*map(str, self.keep)],
@@ -94,6 +102,7 @@ class SandboxSpec:
         return cls(
             image=data["image"],
             workdir=Path(data["workdir"]) if data["workdir"] is not None else None,
+            scratch=Path(data.get("scratch", SCRATCH)),  # not in what earlier versions have kept
             binds=tuple(Bind(Path(source), Path(target), writable) for source, target, writable in data["binds"]),
             allow_write=tuple(map(Path, data["allow_write"])),
             keep=tuple(map(Path, data["keep"])),

@@ -35,7 +35,7 @@ from belljar.gateway.attachment import Gateways
 from belljar.gateway.service import Acknowledgement
 from belljar.gateway.workers.supervisor import Workers
 from belljar.policy import Mode, Policy, resolve
-from belljar.sandbox.spec import Command, SandboxSpec
+from belljar.sandbox.spec import Bind, Command, SandboxSpec
 
 NOTHING = resolve(Policy(Mode.BLOCK_ALL))
 """May be reached."""
@@ -215,6 +215,15 @@ class Conformance:
     def test_the_directory_of_a_command(self, backend, jar):
         assert run(backend, jar, "pwd").out == "/workspace\n"
         assert run(backend, jar, "pwd", workdir=Path("/tmp")).out == "/tmp\n"
+
+    def test_the_empty_directory_is_where_it_is_asked_for(self, backend):
+        place = Path("/home/somewhere/work/project")
+        backend.create("jar", replace(self.spec, scratch=place)).close()
+        backend.put_file("jar", "file", b"1")
+        backend.adopt("jar").close()
+        assert run(backend, "jar", "pwd").out == f"{place}\n"
+        assert backend.get_file("jar", f"{place}/file") == b"1"
+        assert list(entries(get(backend, "jar", str(place)))) == ["file"]
 
     def test_a_command_that_ends_otherwise_has_not_run_out_of_memory(self, backend, jar):
         with started(backend, jar, "false") as command:
@@ -628,6 +637,31 @@ class Sealed(Conformance):
         shell(backend, jar, f"mkdir -p {'d/' * 1100}")
         backend.destroy(jar)
         assert backend.sandboxes() == []
+
+    @pytest.mark.parametrize("scratch", ["/srv/new", "/tmp/new", "/home"])
+    def test_an_empty_directory_to_work_in_is_the_agents(self, backend, scratch):
+        backend.create("jar", replace(self.spec, scratch=Path(scratch))).close()
+        script = "pwd; ls -A; echo 1 >file; mkdir -p a/b; mv file a/b; cat a/b/file"
+        assert shell(backend, "jar", script) == f"{scratch}\n1\n"
+        assert len(set(shell(backend, "jar", "stat -c %u . a/b/file; id -u").split())) == 1
+
+    def test_an_empty_directory_in_a_system_that_is_read_only(self, backend):
+        backend.create("jar", replace(self.spec, scratch=Path("/srv/new"), read_only=True)).close()
+        assert shell(backend, "jar", "pwd; ls -A; echo 1 >file; cat file") == "/srv/new\n1\n"
+
+    @pytest.mark.parametrize("scratch", ["/", "work", "/srv/../etc", "/proc/new", "/dev", "/shown", "/shown/new"])
+    def test_an_empty_directory_that_cannot_be(self, backend, workdir, scratch):
+        shown = (Bind(workdir, Path("/shown"), writable=True),)
+        with pytest.raises(SpecError):
+            backend.create("jar", replace(self.spec, scratch=Path(scratch), binds=shown))
+        assert backend.sandboxes() == []
+        assert not list(workdir.iterdir())
+
+    def test_what_is_shown_in_the_empty_directory(self, backend, workdir):
+        (workdir / "file").write_text("1")
+        shown = (Bind(workdir, Path("/srv/work/shown"), writable=False),)
+        backend.create("jar", replace(self.spec, scratch=Path("/srv/work"), binds=shown)).close()
+        assert shell(backend, "jar", "echo *; cat shown/file") == "shown\n1"
 
     def test_a_workdir_of_the_host(self, backend, workdir):
         backend.create("jar", replace(self.spec, workdir=workdir)).close()

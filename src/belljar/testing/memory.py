@@ -34,7 +34,6 @@ from belljar.sandbox.trees.unpacking import unpack
 from belljar.testing.memoryprocess import (
     KILLED,
     PROGRAMS,
-    WORKDIR,
     MemoryProcess,
     MemorySandbox,
     Program,
@@ -90,21 +89,23 @@ class MemoryBackend:
     def put_file(self, sandbox: str, path: str, content: bytes, mode: int = 0o644) -> None:  # noqa: ARG002 - no rights
         """See `Backend`."""
         inside = self._alive(sandbox)
-        name = _absolute(path)
+        name = _absolute(inside, path)
         if len(content) > FILE_LIMIT or PurePosixPath(name) in _directories(inside) or name.startswith("/usr/"):
             raise PathError(f"{path} cannot be written inside")
         inside.files[name] = content
 
     def get_file(self, sandbox: str, path: str, limit: int = FILE_LIMIT) -> bytes:
         """See `Backend`."""
-        content = self._alive(sandbox).files.get(_absolute(path))
+        inside = self._alive(sandbox)
+        content = inside.files.get(_absolute(inside, path))
         if content is None or len(content) > limit:
             raise PathError(f"{path} is not there, or has more than {limit} bytes")
         return content
 
     def put_tree(self, sandbox: str, path: str, archive: int) -> None:
         """See `Backend`."""
-        inside, place = self._alive(sandbox), _absolute(path)
+        inside = self._alive(sandbox)
+        place = _absolute(inside, path)
         if place in inside.files:
             raise PathError(f"{path} cannot be unpacked inside: it is a file")
         with _packing(), TemporaryDirectory() as directory, open(archive, "rb", closefd=False) as source:
@@ -115,9 +116,10 @@ class MemoryBackend:
 
     def get_tree(self, sandbox: str, path: str, archive: int, *, names: Sequence[str] = (".",), limit: int) -> None:
         """See `Backend`."""
-        inside, place = self._alive(sandbox), PurePosixPath(_absolute(path))
+        inside = self._alive(sandbox)
+        place = PurePosixPath(_absolute(inside, path))
         found = {name: content for name, content in inside.files.items() if place in PurePosixPath(name).parents}
-        if not found and str(place) != WORKDIR:
+        if not found and str(place) != str(inside.workdir):
             raise PathError(f"{path} cannot be packed inside: it is not there")
         with _packing(), TemporaryDirectory() as directory, open(archive, "wb", closefd=False) as target:
             for name, content in found.items():
@@ -195,10 +197,10 @@ def _state(inside: MemorySandbox) -> State:
     return State.RUNNING if inside.goes_on.is_set() else State.PAUSED
 
 
-def _absolute(path: str) -> str:
+def _absolute(inside: MemorySandbox, path: str) -> str:
     if "\0" in path:
         raise PathError("a path with a NUL in it names no file")
-    return os.path.normpath(PurePosixPath(WORKDIR) / path)
+    return os.path.normpath(inside.workdir / path)
 
 
 def _directories(inside: MemorySandbox) -> Iterator[PurePosixPath]:

@@ -5,6 +5,7 @@ import select
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from socket import socketpair
 from threading import Event, Lock, Thread
 from typing import Final
@@ -13,7 +14,6 @@ from belljar.backends.interface import Streams
 from belljar.sandbox.spec import Command, SandboxSpec
 
 KILLED: Final = 9
-WORKDIR: Final = "/workspace"
 
 _CHUNK: Final = 65536
 
@@ -31,6 +31,11 @@ class MemorySandbox:
     is_dead: bool = False
     doors: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Where its doors are, by the name of their group: what a program inside would try, a test can try."""
+
+    @property
+    def workdir(self) -> Path:
+        """Where its commands work."""
+        return self.spec.workdir or self.spec.scratch
 
 
 class _EndedError(Exception):
@@ -148,7 +153,7 @@ def _env(process: MemoryProcess) -> int:
 
 
 def _pwd(process: MemoryProcess) -> int:
-    process.write(f"{process.command.workdir or process.sandbox.spec.workdir or WORKDIR}\n".encode())
+    process.write(f"{process.command.workdir or process.sandbox.workdir}\n".encode())
     return 0
 
 

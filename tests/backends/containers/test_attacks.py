@@ -334,6 +334,17 @@ class TestResources:
         assert len(files) == 2
         assert sum(files) < memory / 2 / 16384
 
+    def test_nothing_is_left_of_an_empty_directory(self, owner):
+        def volumes() -> list[str]:
+            return [found["Name"] for found in owner.engine.api.call("GET", "/volumes")["Volumes"] or []]
+
+        before = volumes()
+        owner.create(scratch=Path("/root"))
+        assert owner.run("pwd; ls -A; stat -c %u .; echo 1 >file; cat file") == "/root\n0\n1\n"
+        assert len(volumes()) == len(before) + 1
+        owner.backend.destroy(JAR)
+        assert volumes() == before
+
     def test_memory_is_bounded_without_being_asked_for(self, owner):
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         owner.create()

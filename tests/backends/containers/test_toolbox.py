@@ -6,10 +6,11 @@ import sys
 
 import pytest
 
-from belljar.backends.containers import toolbox as toolboxes
+from belljar.backends.containers import toolbox as containers_toolbox
 from belljar.backends.containers.toolbox import open_toolbox
 from belljar.backends.interface import MachineError
 from belljar.linux.programs import find
+from belljar.sandbox.toolbox import making as toolboxes
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +62,10 @@ def test_its_programs_need_nothing_of_the_system_they_run_in(toolbox, tmp_path, 
     toolbox = toolbox.hidden()
     shutil.copytree(toolbox.directory, tmp_path / toolbox.place[1:])
     for program, words, said in (
-        (toolbox.shell, ("-c", "echo $((6*7))"), "42\n"),
+        (toolbox.programs["sh"], ("-c", "echo $((6*7))"), "42\n"),
         (toolbox.python, ("-I", "-S", "-c", "import os, socket; print(os.getcwd())"), "/\n"),
-        (toolbox.stty, ("--version",), "stty"),
-        (toolbox.setsid, ("--version",), "setsid"),
+        (toolbox.programs["stty"], ("--version",), "stty"),
+        (toolbox.programs["setsid"], ("--version",), "setsid"),
     ):
         inside = [find("chroot"), tmp_path, *toolbox.inside(program, *words)]
         done = subprocess.run(inside, capture_output=True, text=True, env={}, check=False)
@@ -78,7 +79,8 @@ def test_nothing_of_it_can_be_written_by_others(toolbox):
 
 
 def test_a_program_that_is_missing_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(toolboxes, "_PROGRAMS", {"no-such-program": "no-such-package"})
+    missing = containers_toolbox.CONTENTS._replace(programs={"no-such-program": "no-such-package"})
+    monkeypatch.setattr(containers_toolbox, "CONTENTS", missing)
     with pytest.raises(MachineError, match=r"no-such-program is not installed\n.* apt-get install no-such-package"):
         open_toolbox(tmp_path)
 

@@ -20,7 +20,7 @@ import pytest
 from belljar.backends.interface import GoneError, LostError, MachineError, PathError, SandboxStatus, SpecError, State
 from belljar.backends.local.backend import LocalBackend
 from belljar.sandbox.spec import Bind, ResourceLimits, SandboxSpec
-from belljar.testing.conformance import PATIENCE, Sealed, run, shell, started
+from belljar.testing.conformance import PATIENCE, Done, Sealed, get, put, run, shell, started
 
 ROOT = Path(__file__).parents[3]
 
@@ -210,6 +210,30 @@ class TestLocal(Sealed):
                 with pytest.raises(SpecError):
                     backend.create("other", wanted)
         assert backend.sandboxes() == [SandboxStatus(jar, State.RUNNING)]
+
+    @pytest.mark.parametrize("scratch", ["/usr/new", "/etc", "/bin/new", "/run", "/run/belljar"])
+    def test_an_empty_directory_is_no_part_of_the_system(self, backend, scratch):
+        with pytest.raises(SpecError, match=f"no working directory can be at {scratch}, since"):
+            backend.create("jar", SandboxSpec(scratch=Path(scratch)))
+        assert backend.sandboxes() == []
+
+    @pytest.mark.parametrize("scratch", ["above", "home", "below"])
+    def test_an_empty_directory_around_or_in_the_home_directory(self, backend, scratch):
+        home = Path(os.environ["HOME"])
+        chosen = {"above": home.parent, "home": home, "below": home / "a/b"}[scratch]
+        if chosen == Path("/"):
+            pytest.skip("the home directory is at the root")
+        backend.create("jar", SandboxSpec(scratch=chosen)).close()
+        assert shell(backend, "jar", "pwd; cd; pwd; echo 1 >file; cat file") == f"{chosen}\n{home}\n1\n"
+
+    def test_git_works_in_the_empty_directory(self, backend):
+        """What keeps users' repositories from being changed is not about this one."""
+        backend.create("jar", SandboxSpec(scratch=Path("/home/somewhere/work"))).close()
+        script = "git init -q && git config user.email a@b && git config user.name a && echo 1 >file && git add ."
+        commit = "git commit -qm first && touch .git/hooks/pre-commit && git log --format=%s"
+        assert run(backend, "jar", "sh", "-c", f"{script} && {commit}") == Done(0, "first\n")
+        put(backend, "jar", "again", get(backend, "jar", ".", names=(".git", "file")))
+        assert shell(backend, "jar", "cd again && git status --short && git log --format=%s") == "first\n"
 
     def test_nothing_inside_tells_where_the_state_is(self, backend, jar, state):
         mounts = shell(backend, jar, "cat /proc/self/mountinfo; touch made && ls -i made")

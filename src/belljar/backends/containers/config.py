@@ -13,16 +13,14 @@ from typing import Any, Final
 
 from belljar.backends.containers import limits
 from belljar.backends.containers.engine.images import Image
-from belljar.backends.containers.toolbox import Toolbox
 from belljar.backends.containers.users import User
 from belljar.backends.interface import SpecError
 from belljar.sandbox import bounds
 from belljar.sandbox.files.sockets import ENGINE
 from belljar.sandbox.files.userfiles import user_files
-from belljar.sandbox.spec import Bind, Isolation, SandboxSpec
-
-SCRATCH: Final = Path("/workspace")
-"""Where a sandbox works whose image does not say where, and that has no directory of the host."""
+from belljar.sandbox.files.workdirs import check_scratch
+from belljar.sandbox.spec import SCRATCH, Bind, Isolation, SandboxSpec
+from belljar.sandbox.toolbox.model import Toolbox
 
 HOME: Final = "/home/belljar"
 """The home directory of a user for whom the image has none."""
@@ -58,12 +56,12 @@ class ContainerConfig:
     @property
     def workdir(self) -> str:
         """Where commands run that do not say where."""
-        return str(self.spec.workdir or self.image.workdir or SCRATCH)
+        return str(self.spec.workdir or (self.spec.scratch if self.has_scratch else self.image.workdir))
 
     @property
     def has_scratch(self) -> bool:
         """Whether the working directory is a new one."""
-        return not self.spec.workdir and not self.image.workdir
+        return not self.spec.workdir and (self.spec.scratch != SCRATCH or not self.image.workdir)
 
     def environment(self) -> dict[str, str]:
         """Return the variables of every command."""
@@ -73,11 +71,11 @@ class ContainerConfig:
 
     def configuration(self, toolbox: Toolbox, labels: Mapping[str, str]) -> dict[str, Any]:
         """Return what the engine is to make. Raises SpecError."""
-        sleep = shlex.join(toolbox.inside(toolbox.sleep, "infinity"))
+        sleep = shlex.join(toolbox.running("sleep", "infinity"))
         return {
             "Image": self.image.id,
             "User": self.user.name,
-            "Entrypoint": toolbox.inside(toolbox.shell, "-c", f"while :; do {sleep} & wait; done"),
+            "Entrypoint": toolbox.running("sh", "-c", f"while :; do {sleep} & wait; done"),
             "Cmd": [],
             "Env": [f"{name}=" for name in self.image.environment if name != "PATH"],
             "WorkingDir": "/",
@@ -98,6 +96,7 @@ class ContainerConfig:
             "Sysctls": {**settings, **limits.shared_memory()},
             "Binds": [_written(bind) for bind in (*self.binds, *self._own_binds(toolbox))],
             "Tmpfs": self._memory(),
+            "Mounts": self._volumes(),
             "CapDrop": ["ALL"],
             "SecurityOpt": ["no-new-privileges", f"seccomp={self.filter}"],
             "UsernsMode": self.user.namespace,
@@ -116,17 +115,30 @@ class ContainerConfig:
         """Say which directories exist in memory only."""
         places = [_TMP]
         if self.has_scratch and self.spec.read_only:
-            places.append(str(SCRATCH))
+            places.append(str(self.spec.scratch))
         if not self.user.has_home:
             places.append(HOME)
         size = bounds.machine() // _PARTS_OF_MEMORY
         return dict.fromkeys(places, f"{_FOR_ALL},size={size},nr_inodes={bounds.files(size)}")
+
+    def _volumes(self) -> list[dict[str, Any]]:
+        """Say which directories are volumes: empty, whatever the image has there, and removed with the container.
+
+        There is none in a container whose files are read-only, since Docker lets nobody change a volume's owner there.
+        """
+        if not self.has_scratch or self.spec.read_only or self.spec.scratch == SCRATCH:
+            return []
+        return [{"Type": "volume", "Target": str(self.spec.scratch), "VolumeOptions": {"NoCopy": True}}]
 
 
 def binds_of(spec: SandboxSpec, socket: Path) -> list[Bind]:
     """Return what of the host a sandbox is to see, which is not the engine's socket. Raises SpecError, ViewError."""
     shown = user_files(spec, spec.workdir)
     binds = [*shown.around, *shown.binds]
+    if spec.workdir is None:
+        check_scratch(spec.scratch, binds)
+        if spec.scratch != SCRATCH and str(spec.scratch) in MEMORY:
+            raise SpecError(f"no working directory can be at {spec.scratch}, which is in memory; name another place")
     _refuse_sockets((bind.source for bind in binds), socket)
     return binds
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from belljar.backends.containers.exec.firstprocess import is_here
-from belljar.backends.containers.toolbox import MODULES, Toolbox
 from belljar.backends.interface import LostError
 from belljar.sandbox.layers import Layer, Observations, layers
 from belljar.sandbox.looking import look_at_process
+from belljar.sandbox.toolbox.model import MODULES, Toolbox
 
 _REMEDY: Final[Mapping[str, str]] = {
     "docker": 'put {"userns-remap": "default"} into /etc/docker/daemon.json, or use a rootless engine',

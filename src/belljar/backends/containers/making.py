@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from belljar.backends.containers import limits, mountcheck, users
-from belljar.backends.containers.config import MEMORY, SCRATCH, ContainerConfig, binds_of
+from belljar.backends.containers.config import MEMORY, ContainerConfig, binds_of
 from belljar.backends.containers.engine import libpod
 from belljar.backends.containers.engine.images import Image
 from belljar.backends.containers.engine.rights import is_rootless
@@ -18,12 +18,12 @@ from belljar.backends.containers.perimeter.bridges import Bridge
 from belljar.backends.containers.perimeter.enclosure import Perimeter
 from belljar.backends.containers.records import ContainerRecord, ContainerRecords
 from belljar.backends.containers.sealing import Sealer
-from belljar.backends.containers.toolbox import Toolbox
 from belljar.backends.interface import GoneError
 from belljar.gateway.listeners import NO_LISTENERS, Listeners
 from belljar.linux.seccomp.profile import profile
 from belljar.sandbox.files.view import NETWORK_FILES
 from belljar.sandbox.spec import Command, Isolation, SandboxSpec
+from belljar.sandbox.toolbox.model import Toolbox
 
 _ENGINES_FILES: Final = {
     "docker": {Path("/etc/hostname"): b"belljar\n"},
@@ -62,7 +62,7 @@ class ContainerMaker:
         self._records.write(sandbox, record)
         container = self._create(sandbox, order, toolbox, site)
         if order.has_scratch and not spec.read_only:
-            users.make_directory(self._engine, self._containers.name(sandbox), order.user.name, SCRATCH)
+            users.make_directory(self._engine, self._containers.name(sandbox), order.user.name, spec.scratch)
         if site is not None:
             return self._enclose(sandbox, container, site, toolbox)
         self._engine.post(f"{self._containers.path(sandbox)}/start")
@@ -118,7 +118,7 @@ class ContainerMaker:
             if is_here(container, pid):
                 return mountcheck.told(Path(f"/proc/{pid}/mountinfo"))
         toolbox = self._inside.toolbox(sandbox)
-        command = Command(tuple(toolbox.inside(toolbox.shell, "-c", _TELL_MOUNTS)), workdir=Path("/"))
+        command = Command(tuple(toolbox.running("sh", "-c", _TELL_MOUNTS)), workdir=Path("/"))
         return self._inside.hear(sandbox, found, command).decode(errors="surrogateescape")
 
     def _filter(self, sandbox: str, spec: SandboxSpec) -> str:

@@ -18,13 +18,13 @@ from belljar.backends.containers import limits
 from belljar.backends.containers.engine.client import Engine, EngineError
 from belljar.backends.containers.engine.images import ensure_helper
 from belljar.backends.containers.helper import DOOR, OK, main
-from belljar.backends.containers.toolbox import MODULES, Toolbox
 from belljar.backends.interface import MachineError
 from belljar.errors import BelljarError
 from belljar.gateway.listeners import Listeners
 from belljar.linux.descriptors import is_readable, receive_sockets
 from belljar.linux.namespaces import NetworkNamespace
 from belljar.sandbox.arming import arm_here
+from belljar.sandbox.toolbox.model import MODULES, Toolbox
 
 _PROGRAM: Final = f"import sys; sys.path.insert(0, {str(MODULES)!r}); from {main.__module__} import main; main()"
 _SECONDS: Final = 60.0

@@ -14,6 +14,7 @@ from belljar.cli.lazy import LazyGroup, Subcommand
         "serve": Subcommand("belljar.cli.eval.serve", "serve", "Serve a judge for runs on other machines."),
         "show": Subcommand("belljar.cli.eval.show", "show", "Show the results of a run."),
         "list": Subcommand("belljar.cli.eval.list_tasks", "list_", "List the tasks of a directory."),
+        "check": Subcommand("belljar.cli.eval.check", "check", "Check that a task is fit to be evaluated."),
         "init": Subcommand("belljar.cli.eval.init", "init", "Write a benchmark to begin with."),
         "agents": Subcommand("belljar.cli.eval.agents", "agents", "List the agents that are built in."),
     },

@@ -66,11 +66,15 @@ class SubmissionFilter:
             return "git's own files are never submitted"
         if not any(_is_below(name, path) for path in self.paths):
             return "not below submit_paths"
-        above = ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
-        for pattern in self.exclude:
-            if any(_matches(path, pattern.rstrip("/")) for path in above):
-                return f"submit_exclude has {pattern}"
+        if pattern := self.excluded_by(name):
+            return f"submit_exclude has {pattern}"
         return self._takes_control(name, parts)
+
+    def excluded_by(self, name: str) -> str | None:
+        """Return the entry of `exclude` that a path, or a directory above it, matches; None if there is none."""
+        parts = name.split("/")
+        above = ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
+        return next((each for each in self.exclude if any(_matches(path, each.rstrip("/")) for path in above)), None)
 
     def _takes_control(self, name: str, parts: list[str]) -> str | None:
         if name in self.paths:

@@ -19,7 +19,7 @@ from typing import Final
 from belljar.errors import BelljarError, message, printable
 from belljar.harness.judge.archive import CleanArchive, SubmissionFilter, clean_archive
 from belljar.harness.judge.isolation.service import PROGRAM, SERVICE, SubmissionService
-from belljar.harness.judge.parsers.graded import Grades
+from belljar.harness.judge.parsers.graded import Grades, invalid
 from belljar.harness.judge.parsers.parsing import MAX_OUTPUT, MAX_RESULT, parse
 from belljar.harness.judge.report import EvalReport
 from belljar.harness.judge.rescaling import rescale
@@ -55,8 +55,13 @@ kill -KILL -1 2>/dev/null
 """
 """What the submission has left running cannot change a result that is being read."""
 
+_STILL_THERE: Final = ":"
+"""Fails if the sandbox has ended: then it was not the grader that ended the evaluation."""
+
 _NO_RESULT: Final = 3
 _RESULT_FILE: Final = "result.json"
+_OUTPUT: Final = "test_output.txt"
+_ERRORS: Final = "test_errors.txt"
 _RUNNER: Final = Path(__file__).parents[1] / "submit" / "runner.py"
 _LOG: Final = logging.getLogger(__name__)
 
@@ -129,12 +134,18 @@ class Grader:
                 await _unpack(sandbox, task, clean)
             else:
                 await _run_step(sandbox, _INSTALL, str(place / "bin" / PROGRAM), stdin=_RUNNER.read_bytes())
-            ended = await _evaluate(sandbox, task, place, evidence / "test_output.txt")
-            written = None if ended.timed_out else await _read_result(sandbox, place / _RESULT_FILE)
+            ended = await _evaluate(sandbox, task, place, evidence)
+            await _run_step(sandbox, _STILL_THERE)
+            written = None
+            if service is not None and not ended.timed_out:
+                written = await _read_result(sandbox, place / _RESULT_FILE)
             if service is not None and service.failure is not None:
                 raise service.failure
-        output = evidence / "test_output.txt"
+        output = evidence / _OUTPUT
         grades = await asyncio.to_thread(lambda: parse(task.judge, output.read_bytes(), written))
+        if grades.valid and grades.pass_rate >= 1 and ended.exit_code:
+            # Submitted code could have printed a result, and then have made the grader fail before it printed its own.
+            grades = invalid(f"eval_cmd exited with {ended.exit_code}, and yet the result says that everything passed")
         for file in list(evidence.iterdir()):
             file.replace(evidence.parent / file.name)
         evidence.rmdir()
@@ -168,14 +179,19 @@ async def _run_step(sandbox: HarnessSandbox, script: str, *arguments: str, stdin
         raise GraderError(f"the judge's sandbox cannot be prepared: {_end_of(output.getvalue())}")
 
 
-async def _evaluate(sandbox: HarnessSandbox, task: EvalTask, place: PurePosixPath, path: Path) -> Ended:
+async def _evaluate(sandbox: HarnessSandbox, task: EvalTask, place: PurePosixPath, evidence: Path) -> Ended:
+    """Run `eval_cmd`. Only its standard output is parsed: what it runs often writes to its standard error.
+
+    It is told of a file for its result if submitted code is kept apart from it. Otherwise submitted code would be told,
+    too.
+    """
     command = Command(
         ("/bin/sh", "-c", _EVALUATE, "sh", task.judge.eval_cmd, str(place)),
-        environment={RESULT: str(place / _RESULT_FILE)},
+        environment={RESULT: str(place / _RESULT_FILE)} if task.judge.isolate_submission else {},
         workdir=Path(task.cwd),
     )
-    with path.open("wb") as output:
-        return await sandbox.run(command, output, timeout=task.judge.eval_timeout, limit=MAX_OUTPUT)
+    with (evidence / _OUTPUT).open("wb") as output, (evidence / _ERRORS).open("wb") as errors:
+        return await sandbox.run(command, output, timeout=task.judge.eval_timeout, limit=MAX_OUTPUT, errors=errors)
 
 
 async def _read_result(sandbox: HarnessSandbox, path: PurePosixPath) -> bytes | None:

@@ -61,6 +61,10 @@ class RemoteJudge:
         """Return how far a submission has come, with its report once there is one."""
         return await self._ask("GET", f"/result/{submission}", headers=self._headers())
 
+    async def close(self) -> None:
+        """Have the judge accept nothing more in this session."""
+        await self._ask("POST", "/close", json={"token": self.token, "admin_secret": self._secret.text})
+
     async def history(self) -> dict[str, Any]:
         """Return all submissions of the session."""
         return await self._ask("GET", "/history", headers=self._headers())

@@ -1,7 +1,7 @@
 """What the judge reports of one submission: `report.json`, with SForge's fields."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final
 
@@ -72,6 +72,14 @@ class EvalReport:
             {key: value for key, value in detail.items() if value is not None} for detail in data["details"]
         ]
         return data
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> "EvalReport":
+        """Return the report that became plain data. Raises KeyError, TypeError."""
+        known = {each.name for each in fields(cls)}
+        details = tuple(TestDetail(**detail) for detail in data.get("details", ()))
+        left_out = tuple(data.get("left_out", ()))
+        return cls(**{**{name: data[name] for name in known & set(data)}, "details": details, "left_out": left_out})
 
     def for_agent(self) -> dict[str, Any]:
         """Return what the agent may see."""

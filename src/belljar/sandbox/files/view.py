@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from belljar.sandbox.files.userfiles import user_files
-from belljar.sandbox.files.workdirs import SYSTEM, ViewError
+from belljar.sandbox.files.workdirs import SYSTEM, ViewError, check_scratch
 from belljar.sandbox.spec import Bind, SandboxSpec
 
 OURS: Final = Path("/run/belljar")
@@ -101,6 +101,21 @@ def view_of(spec: SandboxSpec, workdir: Path, home: Path, files: Mapping[Path, b
         binds=shown.binds,
         files=files,
     )
+
+
+def with_scratch(view: View, source: Path, place: Path) -> View:
+    """Show a directory of our own at another place than its own, which tells where it is. Raises ViewError."""
+    binds = tuple(bind for bind in view.binds if bind.source != source)
+    check_scratch(place, (*binds, *view.tools))
+    for system in SYSTEM:
+        if place.is_relative_to(system):
+            raise ViewError(
+                f"no working directory can be at {place}, since {system} is the host's own and read-only in a local "
+                "sandbox;\nname another place, or use an image with --backend docker or podman"
+            )
+    if OURS.is_relative_to(place):
+        raise ViewError(f"no working directory can be at {place}, since Belljar itself puts {OURS} there")
+    return view._replace(binds=binds, scratch=Bind(source, place, writable=True))
 
 
 def _check_free(files: Iterable[Path], binds: Iterable[Bind]) -> None:

@@ -1,12 +1,14 @@
 """Which directories of the host can be worked in: a project's, and nothing that holds what is not a project's."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from belljar.errors import BelljarError
 from belljar.sandbox.files import sockets
 from belljar.sandbox.files.homes import homes_of_user
+from belljar.sandbox.spec import Bind
 
 SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu")
 """The directories that programs are in."""
@@ -41,6 +43,20 @@ def check_workdir(workdir: Path) -> None:
     if any(map(workdir.is_relative_to, (*SYSTEM, *_KERNEL))) and not workdir.is_relative_to(_MEMORY):
         raise ViewError(f"the working directory {workdir} is part of the system; name another with --workdir")
     refuse_engines(workdir)
+
+
+def check_scratch(place: Path, binds: Iterable[Bind]) -> None:
+    """Refuse a place for an empty working directory where something else is shown. Raises ViewError."""
+    if not place.is_absolute() or ".." in place.parts or place == Path("/"):
+        raise ViewError(f"no working directory can be at {place}; name a place by its path from the root")
+    if any(map(place.is_relative_to, _KERNEL)):
+        raise ViewError(f"no working directory can be at {place}, which is the kernel's; name another place")
+    for bind in binds:
+        if place.is_relative_to(bind.target):
+            raise ViewError(
+                f"no working directory can be at {place}, since {bind.source} is shown at {bind.target};\n"
+                "name another place for one of them"
+            )
 
 
 def refuse_engines(source: Path) -> None:

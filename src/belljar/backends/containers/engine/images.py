@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from belljar.backends.containers.engine.client import Engine, EngineError
 from belljar.backends.containers.engine.libpod import podman
-from belljar.backends.containers.toolbox import Toolbox
 from belljar.backends.interface import ImageMissingError, SpecError
 from belljar.errors import printable
+from belljar.sandbox.toolbox.model import Toolbox
 
 _HELPERS: Final = "localhost/belljar-helper"
 _NAME: Final = re.compile(r"[\w.:@+/-]+", re.ASCII)

@@ -45,6 +45,7 @@ def _translated(configuration: Mapping[str, Any]) -> dict[str, Any]:
         "cgroupns": {"nsmode": host["CgroupnsMode"]},
         "sysctl": host.get("Sysctls"),
         "mounts": [*map(_bind, host["Binds"]), *(_memory(*item) for item in host["Tmpfs"].items())],
+        "volumes": [_volume(mount) for mount in host["Mounts"]] or None,
         "cap_drop": host["CapDrop"],
         **_security(host["SecurityOpt"]),
         "read_only_filesystem": host["ReadonlyRootfs"],
@@ -65,6 +66,10 @@ def _bind(written: str) -> dict[str, Any]:
 
 def _memory(place: str, options: str) -> dict[str, Any]:
     return {"type": "tmpfs", "source": "tmpfs", "destination": place, "options": options.split(",")}
+
+
+def _volume(mount: Mapping[str, Any]) -> dict[str, Any]:
+    return {"Dest": mount["Target"], "IsAnonymous": True, "Options": ["nocopy"]}
 
 
 def _security(options: list[str]) -> dict[str, Any]:

@@ -8,15 +8,14 @@ directory that the agent has made.
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from types import ModuleType
 from typing import Final
 
 from belljar.backends.containers.exec import monitor
-from belljar.backends.containers.toolbox import MODULES, Toolbox
 from belljar.backends.interface import SpecError
 from belljar.sandbox.spec import Command
 from belljar.sandbox.starting import START
 from belljar.sandbox.terminal.callers import Size
+from belljar.sandbox.toolbox.model import Toolbox
 
 _LAUNCH: Final = """\
 {resize}
@@ -46,28 +45,21 @@ def launching(
 
     Engines tell a terminal its size when the command has begun, and that is too late for some.
     """
-    resize = toolbox.inside(toolbox.stty, "rows", str(size.rows), "cols", str(size.columns)) if size else [":"]
+    resize = toolbox.running("stty", "rows", str(size.rows), "cols", str(size.columns)) if size else [":"]
     become = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in loader.items()) + START
-    leave = toolbox.inside(toolbox.setsid, *toolbox.inside(toolbox.shell, "-c", become, "sh"))
+    leave = toolbox.running("setsid", *toolbox.running("sh", "-c", become, "sh"))
     script = _LAUNCH.format(resize=shlex.join(resize), leave=shlex.join(leave), become=become)
-    return toolbox.inside(toolbox.shell, "-c", script, "sh", workdir, *arguments)
+    return toolbox.running("sh", "-c", script, "sh", workdir, *arguments)
 
 
 def monitored(toolbox: Toolbox, words: Sequence[str], *, foreground: bool) -> list[str]:
     """Return the words for a command with a terminal, which it has from the start or not."""
-    return calling(toolbox, monitor, "main", "foreground" if foreground else "background", *words)
+    return toolbox.calling(monitor.__name__, "main()", "foreground" if foreground else "background", *words)
 
 
 def asking_about_keys(toolbox: Toolbox, number: int) -> list[str]:
     """Return the words for what says `yes` if the terminal of a monitored command makes something of Ctrl-C."""
-    return calling(toolbox, monitor, "tell_about_keys", str(number))
-
-
-def calling(toolbox: Toolbox, module: ModuleType, function: str, *arguments: str) -> list[str]:
-    """Return the words for a function of a module of ours, in a process of its own."""
-    path = f"{toolbox.place}{MODULES}"
-    program = f"import sys; sys.path.insert(0, {path!r}); from {module.__name__} import {function}; {function}()"
-    return toolbox.inside(toolbox.python, "-I", "-S", "-B", "-c", program, *arguments)
+    return toolbox.calling(monitor.__name__, "tell_about_keys()", str(number))
 
 
 def check(command: Command) -> None:

@@ -13,7 +13,6 @@ from typing import Any, Final
 from belljar.backends.containers.exec import files
 from belljar.backends.containers.exec.arguments import (
     asking_about_keys,
-    calling,
     check,
     for_loader,
     launching,
@@ -27,11 +26,11 @@ from belljar.backends.containers.exec.state import number_inside
 from belljar.backends.containers.exec.terminal import terminal_for
 from belljar.backends.containers.inventory import Containers
 from belljar.backends.containers.records import ContainerRecord, ContainerRecords
-from belljar.backends.containers.toolbox import MODULES, Toolbox
 from belljar.backends.interface import FILE_LIMIT, LostError, PathError, Streams
 from belljar.backends.treestreams import archive_pipe
 from belljar.errors import BelljarError, printable
 from belljar.sandbox.spec import Command
+from belljar.sandbox.toolbox.model import MODULES, Toolbox
 from belljar.sandbox.trees import program
 
 _SECONDS_TO_TELL: Final = 60.0
@@ -123,7 +122,7 @@ class Inside:
             raise PathError("a path with a NUL in it names no file")
         with self._containers.asking(sandbox):
             found = self._containers.inspect(sandbox)
-            command = Command(tuple(calling(self.toolbox(sandbox), program, "main", *arguments)))
+            command = Command(tuple(self.toolbox(sandbox).calling(program.__name__, "main()", *arguments)))
             return self._launch(sandbox, found, command, streams)
 
     def _launch(self, sandbox: str, found: Any, command: Command, streams: Streams) -> ContainerProcess:
@@ -167,7 +166,7 @@ class Inside:
     def _run(self, sandbox: str, record: ContainerRecord, script: str, *numbers: int) -> None:
         """Have our shell send signals, from inside: those of the agent's user reach what is the agent's."""
         toolbox = self._toolbox.seen_at(record.toolbox)
-        words = toolbox.inside(toolbox.shell, "-c", script, "sh", *(str(int(number)) for number in numbers))
+        words = toolbox.running("sh", "-c", script, "sh", *(str(int(number)) for number in numbers))
         engine = replace(self._containers.engine, patience=_SECONDS_TO_SIGNAL)
         with self._containers.asking(sandbox):
             made = engine.post(f"{self._containers.path(sandbox)}/exec", {"Cmd": words, "User": record.user})["Id"]

@@ -18,12 +18,12 @@ from belljar.backends.containers.engine.client import Engine, EngineError
 from belljar.backends.containers.engine.rights import is_rootless
 from belljar.backends.containers.perimeter.bridges import Bridge
 from belljar.backends.containers.perimeter.listeners import PerimeterError, bind, ports, prove
-from belljar.backends.containers.toolbox import Toolbox
 from belljar.backends.interface import MachineError, SpecError
 from belljar.gateway.listeners import Listeners
 from belljar.linux.asroot import NotRootError
 from belljar.linux.nft import perimeter
 from belljar.linux.programs import ProgramFailedError, ProgramMissingError
+from belljar.sandbox.toolbox.model import Toolbox
 
 _LIBPOD: Final = "/v4.0.0"
 _PACKAGES: Final = {"nft": "nftables", "sysctl": "procps"}

@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from belljar.backends.local.child.stage import Stage
 from belljar.linux.seccomp import callfilter
 from belljar.sandbox.files.view import View
+from belljar.sandbox.spec import Bind
 from belljar.sandbox.starting import hint_for, script
 
 if TYPE_CHECKING:
@@ -49,12 +51,13 @@ def _view(view: View, stage: Stage) -> Iterator[str]:
     for bind in view.system:
         yield from ("--ro-bind", str(source(bind)), str(bind.target))
     yield from ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev")
-    for place in stage.in_memory:
-        yield from ("--bind", str(source(place)), str(place))
+    empty: dict[Path, Bind | Path] = {place: place for place in stage.in_memory}
+    if view.scratch is not None:
+        empty[view.scratch.target] = view.scratch
+    for place, shown in sorted(empty.items(), key=lambda item: len(item[0].parts)):  # one may be in the other
+        yield from ("--bind", str(source(shown)), str(place))
     for bind in (*view.tools, *view.around, *view.binds):
         yield from ("--bind" if bind.writable else "--ro-bind", str(source(bind)), str(bind.target))
-    if view.scratch is not None:
-        yield from ("--bind", str(source(view.scratch)), str(view.scratch.target))
     for path, content in stage.files.items():
         yield from ("--perms", "0444", "--ro-bind-data", str(_readable(content)), str(path))
     yield from ("--remount-ro", "/dev", "--remount-ro", "/")

@@ -21,12 +21,9 @@ from belljar.gateway.listeners import Listeners
 from belljar.linux.cgroups.freezing import make_freezable
 from belljar.linux.cgroups.limits import remove_soon
 from belljar.linux.lives import Life
-from belljar.sandbox.files.view import View, view_of
+from belljar.sandbox.files.view import View, view_of, with_scratch
 from belljar.sandbox.files.workdirs import ViewError
-from belljar.sandbox.spec import Bind, Command, Isolation, ResourceLimits, SandboxSpec
-
-SCRATCH: Final = Path("/workspace")
-"""Where a sandbox without a working directory of the host works."""
+from belljar.sandbox.spec import Command, Isolation, ResourceLimits, SandboxSpec
 
 _WAIT: Final = (
     "/bin/sh",
@@ -63,7 +60,7 @@ class _Making:
         self._home = Path(os.environ.get("HOME") or "/nonexistent")
         self._identity = choose()
         self._source = spec.workdir or directory / "work"
-        self._workdir = spec.workdir or SCRATCH
+        self._workdir = spec.workdir or spec.scratch
         if spec.workdir is None:
             self._source.mkdir(mode=0o700)
             (self._source / FILES).mkdir(mode=0o700)
@@ -73,7 +70,7 @@ class _Making:
         spec = self._spec
         view = view_of(spec, self._source, self._home, account_files(self._identity, self._home))
         if spec.workdir is None:
-            view = _moved(view, self._source)
+            view = with_scratch(view, self._source, spec.scratch)
         groups = _Groups.make(spec.limits, f"{self._records.label}-{self._sandbox}")
         try:
             return self._launch(view, groups)
@@ -145,12 +142,6 @@ class _Groups(NamedTuple):
         directories = set() if group is None else group.directories
         freezer = make_freezable(name, directories)
         return cls(directories | ({freezer} if freezer else set()), freezer, enforcement.address_space)
-
-
-def _moved(view: View, scratch: Path) -> View:
-    """Show a directory of our own at a place that does not tell where it is."""
-    binds = tuple(bind for bind in view.binds if bind.source != scratch)
-    return view._replace(binds=binds, scratch=Bind(scratch, SCRATCH, writable=True))
 
 
 def _wait_for_first_process(ready: int, last_words: int) -> None:
