@@ -129,7 +129,8 @@ def _leaked_files(
         if digest is not None and digest in places:
             yield f"what the judge has as {printable(path)} is in the work sandbox: {printable(places[digest])}"
         elif "/" in path and path in by_tail:
-            yield f"the work sandbox has a file of the same path as the judge's {printable(path)}: {printable(by_tail[path])}"
+            found = printable(by_tail[path])
+            yield f"the work sandbox has a file of the same path as the judge's {printable(path)}: {found}"
 
 
 def _tails(path: str) -> Iterator[str]:
