@@ -17,6 +17,7 @@ from bench.calls import bench_calls
 from bench.commands import bench_commands
 from bench.containers import bench_containers
 from bench.decisions import bench_decisions, bench_loading
+from bench.evaluations import bench_evaluations
 from bench.fairness import bench_fairness
 from bench.gateway import bench_gateway
 from bench.parsers import bench_parsers
@@ -82,6 +83,7 @@ MEASURES: dict[str, tuple[Callable[[Effort], None], ...]] = {
     "containers": (bench_containers,),
     "serve": (lambda _: bench_serving(), lambda _: bench_large_policies()),
     "broker": (bench_broker,),
+    "eval": (lambda _: bench_evaluations(),),
 }
 
 

@@ -52,6 +52,7 @@ def test_a_runtime_without_a_server_makes_a_sandbox_runs_a_command_and_leaves_no
 
 def test_a_spec_survives_being_stored_but_for_its_secrets():
     spec = SandboxSpec(
+        scratch=Path("/srv/work"),
         image="debian",
         binds=(Bind(Path("/srv"), Path("/data"), writable=True),),
         keep=(Path("/srv/kept"),),

@@ -17,12 +17,15 @@ from belljar.runtime.context import run_in_thread
 from belljar.runtime.lifecycle import Order, new_id
 from belljar.runtime.problems import ProblemError
 from belljar.runtime.sandbox import Sandbox, Status
-from belljar.sandbox.layers import Layer, unknown_layers
+from belljar.sandbox.layers import Layer, LayerName, unknown_layers
 from belljar.sandbox.spec import Command, SandboxSpec
 
 T = TypeVar("T")
 
 NO_SERVICES: Final[Mapping[str, Path]] = {}
+SEAL: Final = frozenset(LayerName) - {LayerName.USER_NAMESPACE}
+"""The layers that a work sandbox must have. A container of an engine that runs as root has users of the host's."""
+
 NOTHING: Final[Mapping[str, Any]] = {"mode": "block-all"}
 """A policy."""
 
@@ -182,7 +185,7 @@ class RuntimeSandbox:
         layer that can be seen does not hold.
         """
         layers = await self._inside(self._look)
-        broken = [layer for layer in layers if layer.active is False]
+        broken = [layer for layer in layers if layer.active is False and layer.name in SEAL]
         if broken:
             raise SealError("; ".join(f"the layer {layer.name} does not hold: {layer.evidence}" for layer in broken))
         self.evidence.restart_at_next_policy()

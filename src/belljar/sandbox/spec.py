@@ -86,6 +86,7 @@ class SandboxSpec:
         return {
             "image": self.image,
             "workdir": str(self.workdir) if self.workdir is not None else None,
+            "scratch": str(self.scratch),
             "binds": [[str(bind.source), str(bind.target), bind.writable] for bind in self.binds],
             "allow_write": [*map(str, self.allow_write)],
             "keep": [*map(str, self.keep)],
@@ -101,6 +102,7 @@ class SandboxSpec:
         return cls(
             image=data["image"],
             workdir=Path(data["workdir"]) if data["workdir"] is not None else None,
+            scratch=Path(data.get("scratch", SCRATCH)),  # not in what earlier versions have kept
             binds=tuple(Bind(Path(source), Path(target), writable) for source, target, writable in data["binds"]),
             allow_write=tuple(map(Path, data["allow_write"])),
             keep=tuple(map(Path, data["keep"])),

@@ -7,6 +7,7 @@ one with a rootless Podman.
 import os
 import shutil
 import sys
+import tarfile
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from belljar.backends.containers.backend import ContainerBackend
 from belljar.backends.containers.engine.client import Engine
 from belljar.sandbox.spec import SandboxSpec
-from belljar.testing.conformance import Sealed, shell
+from belljar.testing.conformance import Sealed, put, shell, tree
 from tests import engines, privileges
 from tests.engines import Directory, File, Link, busybox, make_image
 
@@ -88,6 +89,11 @@ class OnEngine(Sealed):
         assert shell(backend, "jar", "pwd; echo *; touch new; ls") == "/other\n*\nnew\n"
         backend.create("same", replace(self.spec_of_working, scratch=Path("/work"))).close()
         assert shell(backend, "same", "pwd; echo *; touch new; ls") == "/work\n*\nnew\n"
+
+    def test_a_tree_with_a_directory_of_another_user(self, backend, jar):
+        """It is written to as its mode allows, and keeps that."""
+        put(backend, jar, "/home", tree({"agent": {"type": tarfile.DIRTYPE, "mode": 0o700}, "agent/file": b"1"}))
+        assert shell(backend, jar, "stat -c '%u %a' /home/agent; cat /home/agent/file") == "0 777\n1"
 
     def test_an_empty_directory_where_the_image_has_a_link(self, backend):
         backend.create("jar", replace(self.spec_of_working, scratch=Path("/link/new"))).close()

@@ -54,7 +54,8 @@ class _Level:
     def close(self) -> None:
         try:
             if self.mode not in {None, stat.S_IMODE(os.fstat(self.descriptor).st_mode)}:
-                os.fchmod(self.descriptor, self.mode or 0)
+                with suppress(PermissionError):  # it was there, and belongs to another user
+                    os.fchmod(self.descriptor, self.mode or 0)
         finally:
             os.close(self.descriptor)
 
