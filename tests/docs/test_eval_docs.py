@@ -39,6 +39,8 @@ PAGE = "eval.md"
 PATIENCE = 120
 NOT_RUN = {
     "pip install": "needs a package index",
+    "belljar eval serve": "tests/harness/test_judging.py serves",
+    "belljar eval run --task hello --agent oracle --judge-url": "tests/harness/test_runs.py has a judge elsewhere",
     "belljar eval run --backend docker": "needs Docker and the image of the task",
 }
 """By how a command begins."""
@@ -153,9 +155,15 @@ def test_what_is_not_run_is_still_on_the_page():
     assert [start for start in NOT_RUN if not any(command.startswith(start) for command, _ in shown())] == []
 
 
-@pytest.mark.parametrize("command", [command for command, _ in shown() if command.startswith("belljar eval")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(command for command, _ in shown() if command.startswith("belljar eval")),
+        *re.findall(r"^(?:\w+=\S+ )?(belljar eval .+)$", DOCS["network-isolation.md"], re.MULTILINE),
+    ],
+)
 def test_each_command_is_one_of_belljars(command):
-    words = shlex.split(command)
+    words = shlex.split(command, comments=True)
     COMMANDS[" ".join(words[:3])].make_context("belljar", words[3:]).close()
 
 
@@ -243,8 +251,8 @@ def test_every_agent_that_is_built_in_is_documented_with_whether_it_is_supported
 
 def test_every_key_and_variable_of_an_agent_is_documented():
     found = names(section(PAGE, "Agents"))
-    told = [name for name in agent_variables(task(stage()), "", runs_images=True) if name != "PATH"]
-    assert sorted({*found} - {*BUILTIN}) == sorted([*AGENT_KEYS.known, *told, MODEL_VARIABLE])
+    variables_inside = [name for name in agent_variables(task(stage()), "", runs_images=True) if name != "PATH"]
+    assert sorted({*found} - {*BUILTIN}) == sorted([*AGENT_KEYS.known, *variables_inside, MODEL_VARIABLE])
 
 
 def test_every_file_of_a_trial_is_documented_and_nothing_else():

@@ -111,7 +111,10 @@ def test_a_setup_that_only_tries_the_network_is_a_warning(evaluations, check, un
         ([f"{LONG} >/tmp/notes"], "what the judge has as tests/cases.txt is in the work sandbox: /tmp/notes"),
         ([f'{LONG} >"$HOME/.cache"'], "what the judge has as tests/cases.txt is in the work sandbox"),
         ([f"{LONG} >'a name\\ with a newline\n'"], "what the judge has as tests/cases.txt is in the work sandbox"),
-        (["mkdir -p /tmp/old/tests", "echo x >/tmp/old/tests/cases.txt"], "tests/cases.txt has its like"),
+        (
+            ["mkdir -p /tmp/old/tests", "echo x >/tmp/old/tests/cases.txt"],
+            "the same path as the judge's tests/cases.txt: /tmp/old/tests/cases.txt",
+        ),
         (["cat >notes.sh <<'END'", *SOLUTION.splitlines(), "END"], "the solution's count.solution/solve.sh is in"),
     ],
 )

@@ -132,6 +132,33 @@ def broken_seal(evaluations: Evaluations) -> str:
     return failure_of(sandbox.seal({"mode": "block-all"}))
 
 
+def absent_judge(evaluations: Evaluations) -> str:
+    evaluations.write(counting())
+    return run(evaluations, "--judge-url", "http://127.0.0.1:1")
+
+
+def judge_with_tls(evaluations: Evaluations) -> str:
+    evaluations.write(counting())
+    return run(evaluations, "--judge-url", "https://judge.corp.example")
+
+
+def judge_with_another_secret(evaluations: Evaluations) -> str:
+    evaluations.write(counting())
+    places = ("--tasks", str(evaluations.tasks), "--state", str(evaluations.directory / "judge"), "--port", "0")
+    server = evaluations.call("serve", *places, environment={"BELLJAR_ADMIN_SECRET": "of-the-server-0123456789"})
+    assert server.stderr is not None
+    for line in server.stderr:
+        if found := re.search(r"http://\S+:\d+", line):
+            break
+    else:
+        pytest.fail("the server has ended")
+    try:
+        return run(evaluations, "--judge-url", found[0], BELLJAR_ADMIN_SECRET="of-another-server-0123456789")
+    finally:
+        server.terminate()
+        server.communicate(timeout=PATIENCE)
+
+
 def another_judge(evaluations: Evaluations) -> str:
     evaluations.write(counting())
     return run(evaluations, agent="BELLJAR_JUDGE_URL=http://10.0.0.12:8080 belljar-submit; true")
@@ -176,7 +203,7 @@ def image_without_commands(evaluations: Evaluations) -> str:
     return say(evaluations, "check", "count")
 
 
-def judge_for_everybody(evaluations: Evaluations) -> str:
+def judge_on_all_addresses(evaluations: Evaluations) -> str:
     evaluations.write(counting())
     return say(evaluations, "serve", "--host", "0.0.0.0")
 
@@ -200,6 +227,9 @@ REPRODUCTIONS: dict[str, Callable[[Evaluations], str]] = {
     "internet": task_with_the_internet,
     "--disable-internet": with_both_flags,
     "the layer": broken_seal,
+    "the judge at http://127.0.0.1:1 ": absent_judge,
+    "--judge-url": judge_with_tls,
+    "the judge at …": judge_with_another_secret,
     "10.0.0.12": another_judge,
     "--backend: Kubernetes": flag_for_kubernetes,
     "SFORGE_BACKEND": variable("SFORGE_BACKEND", "k8s"),
@@ -209,7 +239,7 @@ REPRODUCTIONS: dict[str, Callable[[Evaluations], str]] = {
     "SFORGE_K8S_NODE_SELECTOR": variable("SFORGE_K8S_NODE_SELECTOR", "pool=sforge"),
     "docker has no image": without_an_image,
     "is the image": image_without_commands,
-    "0.0.0.0": judge_for_everybody,
+    "0.0.0.0": judge_on_all_addresses,
 }
 """By how the message begins."""
 

@@ -79,7 +79,7 @@ def check_untouched(task: EvalTask, trial: TrialGradings) -> CheckRow:
     """Check that untouched work is graded, and does not get full marks."""
     outcome = trial.result.outcome
     if outcome is TrialOutcome.PASSED:
-        evidence = f"work that nobody has touched gets full marks: {trial.score()}"
+        evidence = f"untouched work gets full marks: {trial.score()}"
         return CheckRow("untouched", CheckState.BROKEN, evidence, "make the tests demand what agent_query asks for")
     if not outcome.is_scored:
         evidence = f"untouched work is not graded ({outcome}): {trial.score()}"

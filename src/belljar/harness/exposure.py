@@ -129,7 +129,8 @@ def _leaked_files(
         if digest is not None and digest in places:
             yield f"what the judge has as {printable(path)} is in the work sandbox: {printable(places[digest])}"
         elif "/" in path and path in by_tail:
-            yield f"the judge's {printable(path)} has its like in the work sandbox: {printable(by_tail[path])}"
+            found = printable(by_tail[path])
+            yield f"the work sandbox has a file of the same path as the judge's {printable(path)}: {found}"
 
 
 def _tails(path: str) -> Iterator[str]:
@@ -151,7 +152,7 @@ def _shared_tests(task: EvalTask, theirs: Iterable[str], shared: set[str]) -> tu
     """Return which tests were left for the agent, and which files may be public on purpose.
 
     What `submit_exclude` names is taken for tests if all of it is in both sandboxes. If some of it is hidden, the
-    author has told tests from public files, and only what `eval_cmd` runs is taken for a test.
+    author has separated tests from public files, and only what `eval_cmd` runs is taken for a test.
     """
     chosen = SubmissionFilter(task.submit_paths, task.submit_exclude)
     excluded: dict[str, set[str]] = {}
@@ -167,7 +168,7 @@ def _shared_tests(task: EvalTask, theirs: Iterable[str], shared: set[str]) -> tu
     for pattern, paths in excluded.items():
         public = paths & shared - left
         if public and not paths <= shared:
-            doubts.append(f"of {printable(pattern)}, {len(public)} files are hidden from nobody: {_first(public)}")
+            doubts.append(f"of {printable(pattern)}, files that both sandboxes have: {len(public)} ({_first(public)})")
     return leaks, doubts
 
 
