@@ -98,24 +98,26 @@ class SandboxHost:
         prepared = await self._runtime.networks.prepare(Reading(dict(NOTHING)), spec)
         name = new_id()
         evidence = self._audit.record(name, log)
+        order = Order(
+            backend=self.backend,
+            spec=spec,
+            labels={"purpose": purpose},
+            ttl=None,
+            hard_ttl=None,
+            prepared=prepared,
+            request=None,
+            id=name,
+        )
         try:
-            order = Order(
-                backend=self.backend,
-                spec=spec,
-                labels={"purpose": purpose},
-                ttl=None,
-                hard_ttl=None,
-                prepared=prepared,
-                request=None,
-                id=name,
-            )
             sandbox, _ = await self._runtime.sandboxes.create(order)
-            try:
-                yield RuntimeSandbox(self._runtime, sandbox, evidence)
-            finally:
-                with suppress(BelljarError):  # housekeeping tries again, and so does the next run
-                    await self._runtime.sandboxes.delete(sandbox, "request")
+        except BaseException:
+            self._audit.drop(name)  # the gateway may never have heard of it
+            raise
+        try:
+            yield RuntimeSandbox(self._runtime, sandbox, evidence)
         finally:
+            with suppress(BelljarError):  # housekeeping tries again, and so does the next run
+                await self._runtime.sandboxes.delete(sandbox, "request")
             await self._audit.finish(name)
 
 
