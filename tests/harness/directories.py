@@ -5,6 +5,7 @@ They do what the harness expects of a sandbox, and can be told to fail as real o
 
 import asyncio
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -20,6 +21,8 @@ from belljar.runtime.commands import Ended
 from belljar.sandbox.spec import Command, SandboxSpec
 
 WORK = "/work"
+_TMP = re.compile(r"(?<!\w)/tmp/")
+"""Not that of `/var/tmp/`."""
 
 
 class DirectorySandbox:
@@ -88,7 +91,7 @@ class DirectorySandbox:
     def _inside(self, text: str) -> str:
         text = text.replace("kill -KILL -1", ":")  # the processes of a command are killed at its end anyway
         assert "kill" not in text
-        return str(self.root / "work") if text == WORK else text.replace("/tmp/", f"{self.root}/tmp/")
+        return str(self.root / "work") if text == WORK else _TMP.sub(f"{self.root}/tmp/", text)
 
     def _fail_if(self, step: str | None) -> None:
         if step is not None and self._fault == step:

@@ -9,8 +9,10 @@ import asyncio
 import logging
 import re
 import secrets
+import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -109,7 +111,12 @@ class Judge:
         wanted = SubmissionFilter(session.task.submit_paths, session.task.submit_exclude)
         async with session.checking:  # one at a time: reading an archive takes a processor for seconds
             await asyncio.to_thread(clean_archive, archive, None, wanted)
-        return self._accept(session, kind, archive)
+            staged = await asyncio.to_thread(_stage, archive, session.directory)
+        try:
+            return self._accept(session, kind, staged)
+        finally:
+            if staged != archive:
+                staged.unlink(missing_ok=True)
 
     def check(self, token: str, kind: SubmissionKind) -> None:
         """Raise SubmissionRefusedError if a submission would be refused, whatever is in it."""
@@ -179,6 +186,8 @@ class Judge:
             session.stored += archive.stat().st_size
             archive.replace(directory / ARCHIVE)
         except OSError as error:
+            with suppress(OSError):
+                directory.rmdir()
             _LOG.warning("%s cannot be written: %s", directory, error)
             raise SubmissionRefusedError(503, f"the submission cannot be stored ({reason(error)})", 30) from None
         session.numbers[kind.value] = number
@@ -215,6 +224,24 @@ async def _finish(
     submission.status = SubmissionStatus.COMPLETED if report else SubmissionStatus.ERROR
     async with session.changed:
         session.changed.notify_all()
+
+
+def _stage(archive: Path, directory: Path) -> Path:
+    """Return an archive on the file system of a directory, where it can be moved into its place in one step.
+
+    Raises SubmissionRefusedError.
+    """
+    staged = directory / f".{secrets.token_hex(8)}"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        if archive.stat().st_dev == directory.stat().st_dev:
+            return archive
+        shutil.copyfile(archive, staged)
+    except OSError as error:
+        staged.unlink(missing_ok=True)
+        _LOG.warning("%s cannot be written: %s", directory, error)
+        raise SubmissionRefusedError(503, f"the submission cannot be stored ({reason(error)})", 30) from None
+    return staged
 
 
 def _digest(token: str) -> bytes:
