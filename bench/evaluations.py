@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.timing import met, print_table
+from tests.engines import BUSYBOX, busybox, make_image, start_docker
 from tests.universe import Universe
 
 ROUNDS = 10
@@ -16,9 +17,6 @@ MANY = 100
 GOALS = {"local": 1.5, "docker": 4.0}
 ROOT = Path(__file__).resolve().parent.parent
 BELLJAR = str(Path(sys.executable).parent / "belljar")
-IMAGE = "belljar-bench-python:1"
-"""Made of what is on this machine; whoever has none sees why in the table."""
-
 TASK = {
     "task_id": "nothing",
     "name": "Nothing to do",
@@ -42,11 +40,7 @@ def bench_evaluations() -> None:
         bench = _Bench(universe, Path(directory))
         rows = []
         for backend, goal in GOALS.items():
-            try:
-                times = sorted(bench.run("nothing", "--backend", backend) for _ in range(ROUNDS + 1))[:-1]
-            except RuntimeError as error:
-                rows.append((backend, "-", "-", f"not measured: {error}"))
-                continue
+            times = sorted(_times(bench, backend))
             median = times[len(times) // 2]
             rows.append((backend, f"{median:.2f} s", f"{times[-1]:.2f} s", f"{goal:g} s: {met(median <= goal)}"))
         print_table(
@@ -63,12 +57,23 @@ def bench_evaluations() -> None:
         )
 
 
+def _times(bench: "_Bench", backend: str) -> list[float]:
+    """Return how long each run took, but for the first, which makes the kit and may start programs."""
+    if backend == "local":
+        return [bench.run("nothing") for _ in range(ROUNDS + 1)][1:]
+    with start_docker() as engine:
+        make_image(engine, BUSYBOX, busybox())
+        bench.environment["DOCKER_HOST"] = engine.url
+        return [bench.run("nothing", "--backend", backend) for _ in range(ROUNDS + 1)][1:]
+
+
 class _Bench:
     def __init__(self, universe: Universe, directory: Path) -> None:
         self._universe, self._directory = universe, directory
         self._state, self._count = directory / "state", 0
+        self.environment = {"PATH": os.environ["PATH"], "HOME": str(directory)}
         (directory / "tasks").mkdir()
-        base = "name: bench\nbase_images:\n  any: {official_image: 'belljar-bench-python:1', extra_packages: []}\n"
+        base = f"name: bench\nbase_images:\n  any: {{official_image: '{BUSYBOX}', extra_packages: []}}\n"
         (directory / "tasks" / "BENCHMARK.yaml").write_text(base)
         for name in ("nothing", *(f"nothing-{number}" for number in range(MANY))):
             (directory / "tasks" / f"{name}.json").write_text(json.dumps({**TASK, "task_id": name}))
@@ -84,7 +89,7 @@ class _Bench:
             subprocess.run,
             [BELLJAR, "eval", "run", *named, "--agent", "nop", *places, *rest],
             cwd=self._directory,
-            env={"PATH": os.environ["PATH"], "HOME": str(self._directory)},
+            env=self.environment,
             capture_output=True,
             text=True,
             check=False,

@@ -1,4 +1,4 @@
-"""Sandboxes without walls: a directory that stands for `/work`, in which commands are run as they are.
+"""Sandboxes without walls: directories that stand for `/work` and `/tmp`, in which commands are run as they are.
 
 They do what the harness expects of a sandbox, and can be told to fail as real ones do.
 """
@@ -44,12 +44,13 @@ class DirectorySandbox:
         if self._gone:
             raise GoneError("the sandbox has ended")
         self._fail_if("lost" if command.workdir else "step")
+        variables = {name: self._inside(value) for name, value in command.environment.items()}
         started = time.monotonic()
         try:
             process = await asyncio.create_subprocess_exec(
                 *(self._inside(argument) for argument in command.arguments),
                 cwd=self._inside(str(command.workdir)) if command.workdir else self.root,
-                env={"PATH": os.environ["PATH"], **self.environment, **command.environment},
+                env={"PATH": os.environ["PATH"], **self.environment, **variables},
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT if errors is None else asyncio.subprocess.PIPE,
@@ -87,7 +88,7 @@ class DirectorySandbox:
     def _inside(self, text: str) -> str:
         text = text.replace("kill -KILL -1", ":")  # the processes of a command are killed at its end anyway
         assert "kill" not in text
-        return str(self.root / "work") if text == WORK else text
+        return str(self.root / "work") if text == WORK else text.replace("/tmp/", f"{self.root}/tmp/")
 
     def _fail_if(self, step: str | None) -> None:
         if step is not None and self._fault == step:
@@ -120,7 +121,8 @@ class Directories:
         self.opened.append((purpose, spec))
         if fault == "open":
             raise MachineError("there is no memory left")
-        root = Path(tempfile.mkdtemp(prefix="belljar-test-"))
+        root = Path(tempfile.mkdtemp(prefix="directory-", dir="/var/tmp"))  # what is in /tmp is mapped into it
+        (root / "tmp").mkdir()
         for name, content in self.files.items() if purpose == "judge" else ():
             (root / "work" / name).parent.mkdir(parents=True, exist_ok=True)
             (root / "work" / name).write_text(content)

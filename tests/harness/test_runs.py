@@ -6,6 +6,7 @@ import signal
 import pytest
 
 from tests.harness.evaluations import GRADE, Evaluation, counting
+from tests.universe import addresses, web
 
 
 def test_an_agent_submits_while_it_works_and_the_best_submission_counts(evaluations):
@@ -284,3 +285,33 @@ def test_a_judge_that_cannot_be_reached_is_no_score_of_zero(evaluations):
     assert (done.result()["outcome"], done.result()["score"]) == ("environment_error", None)
     assert "http://127.0.0.1:18091 cannot be reached" in done.result()["detail"]
     assert done.code == 3
+
+
+def test_the_models_api_is_reached_through_the_broker_and_the_key_stays_outside(evaluations, universe, monkeypatch):
+    seen = []
+
+    async def answer(call, request):
+        seen.append(request.headers["x-api-key"])
+        await call.send(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+
+    monkeypatch.setitem(web.PAGES, "/v1", answer)
+    evaluations.write(counting())
+    agent = evaluations.directory / "agent.yaml"
+    agent.write_text(
+        "name: asking\nmodel_api: anthropic\ncommand: |\n"
+        "  curl -s -m 20 -o /dev/null -w '%{http_code}\\n' -H 'content-type: application/json'"
+        ' -d \'{"model": "any", "max_tokens": 1, "messages": []}\' "$ANTHROPIC_BASE_URL/v1/messages"\n'
+        "  env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'; curl -s -m 5 http://plain.test/ || echo closed\n"
+    )
+    secret = "sk-ant-of-the-operator-0123456789"
+    environment = {
+        "BELLJAR_AGENT_API_KEY": secret,
+        "BELLJAR_AGENT_API_BASE_URL": f"http://127.0.0.1:{addresses.HTTP}",
+    }
+    done = evaluations.run("--agent", str(agent), environment=environment)
+    assert done.output().startswith("200\n"), (done.output(), done.data("network.json"))
+    assert seen == [secret]
+    assert "closed" in done.output()
+    assert secret not in done.output()
+    assert done.data("network.json")["services"]["anthropic"]["requests"] == 1
+    assert not [path for path in done.directory.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]

@@ -101,8 +101,11 @@ class AuditReader:
         evidence = self._evidence[sandbox]
         with suppress(TimeoutError):
             await asyncio.wait_for(evidence.complete.wait(), _CLOSED_TIMEOUT)
-        del self._evidence[sandbox]
-        evidence.close()
+        self.drop(sandbox)
+
+    def drop(self, sandbox: str) -> None:
+        """Record nothing more of a sandbox, and close its file."""
+        self._evidence.pop(sandbox).close()
 
     def close(self) -> None:
         """Read what is left, and close the pipe."""

@@ -28,6 +28,7 @@ from belljar.harness.trials.grading import TrialGrader
 from belljar.harness.trials.journal import Journal
 from belljar.harness.trials.judging import OwnJudge, TrialJudge, session_limits
 from belljar.harness.trials.places import TaskSandboxes
+from belljar.harness.trials.policy import AGENT_KEY
 from belljar.harness.trials.trial import TrialPlan, TrialTools, cancel_trial, run_trial
 
 _THREADS: Final = 64
@@ -64,8 +65,11 @@ async def run_trials(plan: RunPlan, stopping: asyncio.Event) -> RunSummary:
     await asyncio.to_thread(sweep, state)
     at_once = min(plan.max_workers, len(plan.trials))
     async with AsyncExitStack() as stack:
+        if (key := plan.trials[0].settings.settings.agent_api_key) is not None:
+            os.environ[AGENT_KEY] = key  # for the broker, which is started with the gateway
         private = stack.enter_context(run_directory(state, plan.backend))
         host = await stack.enter_async_context(open_host(private, plan.backend, 2 * at_once))
+        await host.check()
         directories = {trial.task.id: _begin(plan.directory, trial) for trial in plan.trials}
         journals = {name: Journal(name, path / LOG, plan.on_change) for name, path in directories.items()}
         tools = await stack.enter_async_context(_tools(plan, host, private, journals))

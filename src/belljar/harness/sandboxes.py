@@ -83,6 +83,12 @@ class SandboxHost:
     def __init__(self, runtime: Runtime, backend: str, audit: AuditReader) -> None:
         self._runtime, self.backend, self._audit = runtime, backend, audit
 
+    async def check(self) -> None:
+        """Make sure that there is what makes sandboxes, an engine for example. Raises MachineError."""
+        backend = self._runtime.context.backends[self.backend]
+        with suppress(GoneError):  # there is no such sandbox, and whoever says so is there
+            await run_in_thread(lambda: backend.get_file("none", "/"))
+
     @asynccontextmanager
     async def open(self, spec: SandboxSpec, *, purpose: str, log: Path) -> AsyncIterator["RuntimeSandbox"]:
         """Make a sandbox that can reach nothing, and destroy it at the end. Raises BelljarError.
@@ -92,24 +98,26 @@ class SandboxHost:
         prepared = await self._runtime.networks.prepare(Reading(dict(NOTHING)), spec)
         name = new_id()
         evidence = self._audit.record(name, log)
+        order = Order(
+            backend=self.backend,
+            spec=spec,
+            labels={"purpose": purpose},
+            ttl=None,
+            hard_ttl=None,
+            prepared=prepared,
+            request=None,
+            id=name,
+        )
         try:
-            order = Order(
-                backend=self.backend,
-                spec=spec,
-                labels={"purpose": purpose},
-                ttl=None,
-                hard_ttl=None,
-                prepared=prepared,
-                request=None,
-                id=name,
-            )
             sandbox, _ = await self._runtime.sandboxes.create(order)
-            try:
-                yield RuntimeSandbox(self._runtime, sandbox, evidence)
-            finally:
-                with suppress(BelljarError):  # housekeeping tries again, and so does the next run
-                    await self._runtime.sandboxes.delete(sandbox, "request")
+        except BaseException:
+            self._audit.drop(name)  # the gateway may never have heard of it
+            raise
+        try:
+            yield RuntimeSandbox(self._runtime, sandbox, evidence)
         finally:
+            with suppress(BelljarError):  # housekeeping tries again, and so does the next run
+                await self._runtime.sandboxes.delete(sandbox, "request")
             await self._audit.finish(name)
 
 

@@ -12,14 +12,19 @@ from belljar.harness.results.final import TrialResult
 from belljar.harness.results.summary import RunSummary
 from belljar.harness.trials.outcome import TrialOutcome
 
-_HEAD: Final = ("TASK", "AGENT", "OUTCOME", "SCORE", "PASSED", "SUBMITTED", "TIME", "DENIED", "DETAIL")
+_HEAD: Final = ("TASK", "AGENT", "OUTCOME", "SCORE", "PASSED", "SUBMITTED", "TIME", "DENIED")
 
 
 def show_run(summary: RunSummary, directory: Path) -> None:
     """Print every trial, the mean with what it covers, and where the files are."""
     rows = [_row(result) for result in summary.results]
-    rows += [(task, "-", TrialOutcome.LOST.value, "-", "-", "-", "-", "-", "it has no result") for task in summary.lost]
+    rows += [(task, "-", TrialOutcome.LOST.value, "-", "-", "-", "-", "-") for task in summary.lost]
     print_table(_HEAD, rows)
+    for result in summary.results:
+        if result.detail:
+            click.echo(f"\n{result.task}: {_lines(result.detail)}")
+    if summary.lost:
+        click.echo("\nlost: the run ended before these trials, or they still run: " + ", ".join(summary.lost))
     click.echo(f"\n{summary.coverage()}; files: {directory}")
 
 
@@ -33,5 +38,8 @@ def _row(result: TrialResult) -> tuple[str, ...]:
         str(result.total_rounds),
         written_seconds(result.runtime_seconds),
         str(result.denials),
-        printable(result.detail.partition("\n")[0]),
     )
+
+
+def _lines(text: str) -> str:
+    return "\n".join(map(printable, text.splitlines()))

@@ -93,7 +93,7 @@ async def work(parts: WorkParts, record: WorkRecord) -> None:
         except (MachineError, LostError, GoneError) as error:
             if not record.seal and len(record.attempts) + 1 < _ATTEMPTS:
                 record.attempts.append(str(error))
-                parts.journal.write(f"trying again: {error}")
+                parts.journal.write(f"trying again: {str(error).partition(chr(10))[0]}")
                 await asyncio.sleep(_RETRY_SECONDS * len(record.attempts))
                 continue
             record.fail(TrialOutcome.SANDBOX_DIED if record.seal else TrialOutcome.ENVIRONMENT_ERROR, error)

@@ -25,7 +25,14 @@ def unpack(path: str, archive: BinaryIO) -> None:
 
     Raises TreeError, OSError; then part of the archive may have been unpacked.
     """
-    os.umask(0)
+    umask = os.umask(0)
+    try:
+        _unpack(path, archive)
+    finally:
+        os.umask(umask)
+
+
+def _unpack(path: str, archive: BinaryIO) -> None:
     try:
         os.makedirs(path, mode=0o755, exist_ok=True)  # noqa: PTH103 - a quick start
         top = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
