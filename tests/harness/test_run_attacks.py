@@ -286,3 +286,23 @@ END
     assert [(report["score"], report["valid"]) for report in reports] == [(0, True), (1, True)]
     assert done.result()["outcome"] == "passed"
     assert evaluations.leftovers() == []
+
+
+def test_work_that_cannot_be_taken_is_a_zero_unless_something_better_was_submitted(evaluations):
+    """An agent can bring that about, so it is no failure of the machine."""
+    spoil = "rm -f answer.txt; ln -s /etc answer.txt"
+    evaluations.write(counting())
+    for cheat in (spoil, "rm answer.txt; mkfifo answer.txt; exec 3<>answer.txt", "rm answer.txt; mkdir answer.txt"):
+        done = evaluations.run(agent=cheat)
+        assert (done.result()["outcome"], done.result()["score"]) == ("failed", 0.0), cheat
+    done = evaluations.run(agent=f"echo 2 >answer.txt; belljar-submit; {spoil}")
+    assert (done.result()["outcome"], done.result()["score"]) == ("failed", 50.0)
+
+
+def test_a_directory_is_submitted_however_it_is_named(evaluations):
+    setup = ["mkdir -p work/deep", "echo 1 >work/deep/answer.txt"]
+    evaluations.write(
+        counting(submit_paths=["work/"], work__setup_cmds=setup, judge__eval_cmd="cd work/deep\n" + GRADE)
+    )
+    done = evaluations.run(agent="echo 4 >work/deep/answer.txt")
+    assert (done.result()["outcome"], done.result()["score"]) == ("passed", 100.0)

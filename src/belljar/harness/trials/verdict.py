@@ -59,12 +59,16 @@ def _outcome(
     submitted = any(entry.kind is SubmissionKind.AGENT for entry in entries)
     if record.exit_code and not record.timed_out and not submitted:
         return TrialOutcome.AGENT_ERROR, _agent_failure(record)
+    if not reports and record.unusable:
+        return TrialOutcome.FAILED, record.unusable
     if all(report.timed_out for report in reports):
         return _ungraded(record, entries, reports)
     if record.timed_out:
         return TrialOutcome.TIMEOUT_GRADED, f"the agent's time was over after {record.seconds:.0f} s"
     errors = sum(entry.status is SubmissionStatus.ERROR for entry in entries)
-    detail = f"{errors} of {len(entries)} submissions could not be graded" if errors else record.detail
+    detail = (
+        f"{errors} of {len(entries)} submissions could not be graded" if errors else record.unusable or record.detail
+    )
     return (TrialOutcome.PASSED if found is not None and has_full_marks(found, task) else TrialOutcome.FAILED), detail
 
 

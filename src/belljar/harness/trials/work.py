@@ -20,10 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from belljar.backends.interface import GoneError, LostError, MachineError, PathError
+from belljar.backends.interface import GoneError, LostError, MachineError
 from belljar.errors import BelljarError
 from belljar.harness.agents.interface import PROMPT_FILE, AgentDefinition
-from belljar.harness.judge.tarreader import ArchiveLimits
+from belljar.harness.judge.session import SubmissionRefusedError
+from belljar.harness.judge.tarreader import ArchiveError, ArchiveLimits
 from belljar.harness.kit import Kit
 from belljar.harness.results import layout
 from belljar.harness.sandboxes import RuntimeSandbox, SealError
@@ -77,6 +78,9 @@ class WorkRecord:
     """Why each earlier attempt to make the sandbox failed."""
 
     network: Mapping[str, Any] = field(default_factory=dict)
+    unusable: str = ""
+    """Why the last state of the work could not be graded, by the agent's doing."""
+
     seal: Mapping[str, Any] = field(default_factory=dict)
     """The proof that the sandbox was sealed; empty if it was never seen to be."""
 
@@ -166,26 +170,57 @@ async def _evaluate_at_intervals(parts: WorkParts, sandbox: RuntimeSandbox) -> N
 
 
 async def _submit_last_state(parts: WorkParts, sandbox: RuntimeSandbox, record: WorkRecord) -> None:
-    """End what the agent has left running, and submit the state of its work."""
-    with tempfile.TemporaryFile() as output:
-        await sandbox.run(_KILL_ALL, output, timeout=_KILL_SECONDS, limit=0)
+    """End what the agent has left running, and submit the state of its work.
+
+    A state that cannot be taken or graded is the agent's doing while its sandbox lives: it can bring that about, and must
+    not gain by it. Raises GoneError if the sandbox has ended.
+    """
+    archive = parts.directory / layout.ARCHIVE
     try:
-        await _submit(parts, sandbox, parts.directory / layout.ARCHIVE)
-    except PathError as error:
-        record.detail = f"the last state of the work could not be taken: {error}"
-        parts.journal.write(record.detail)
+        with tempfile.TemporaryFile() as output:
+            await sandbox.run(_KILL_ALL, output, timeout=_KILL_SECONDS, limit=0)
+        await _take(parts, sandbox, archive)
+    except BelljarError as error:
+        if not await sandbox.is_alive():
+            raise GoneError("all processes of the work sandbox ended before its work was taken") from None
+        record.unusable = f"the last state of the work could not be taken: {error}"
+    else:
+        try:
+            await _submit_in_time(parts, archive)
+        except ArchiveError as error:
+            record.unusable = f"the last state of the work was refused: {error}"
+        except BelljarError as error:
+            record.detail = f"the last state of the work could not be submitted: {error}"
+    if record.unusable or record.detail:
+        parts.journal.write(record.unusable or record.detail)
+
+
+async def _submit_in_time(parts: WorkParts, archive: Path) -> None:
+    """Submit an archive, once the judge has room for it. Raises BelljarError."""
+    while True:
+        try:
+            await parts.judge.submit(archive)
+        except SubmissionRefusedError as error:
+            if error.retry_after is None:
+                raise
+            await asyncio.sleep(_RETRY_SECONDS)
+        else:
+            return
 
 
 async def _submit(parts: WorkParts, sandbox: RuntimeSandbox, archive: Path) -> str:
     """Take the state of the work into an archive, and submit it. Return the submission's name."""
+    await _take(parts, sandbox, archive)
+    return await parts.judge.submit(archive)
+
+
+async def _take(parts: WorkParts, sandbox: RuntimeSandbox, archive: Path) -> None:
     plain = archive.with_suffix(".partial")
     try:
-        names = parts.task.submit_paths
-        await sandbox.get_tree(parts.task.cwd, plain, names=names, limit=_MAX_ARCHIVE)
+        await sandbox.get_tree(parts.task.cwd, plain, names=parts.task.submit_paths, limit=_MAX_ARCHIVE)
         await asyncio.to_thread(_compress, plain, archive)
     finally:
         plain.unlink(missing_ok=True)
-    return await parts.judge.submit(archive)
 
 
 def _compress(source: Path, target: Path) -> None:
