@@ -61,6 +61,8 @@ async def run_trials(plan: RunPlan, stopping: asyncio.Event) -> RunSummary:
     they end as cancelled.
     """
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
+    if (url := plan.trials[0].settings.settings.judge_url) is not None:
+        judge_service(url)  # which refuses what agents could not use
     state = open_state(plan.state)
     await asyncio.to_thread(sweep, state)
     at_once = min(plan.max_workers, len(plan.trials))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from belljar.backends import registry
+from belljar.cli.eval.directories import tasks_directory, tasks_option
 from belljar.cli.eval.progress import PlainProgress
-from belljar.cli.eval.tasksdirectory import tasks_directory, tasks_option
 from belljar.cli.tables import print_table
 from belljar.errors import extra, printable
 from belljar.harness.documents import InvalidDocumentError

@@ -4,7 +4,7 @@ import json
 
 import click
 
-from belljar.cli.eval.tasksdirectory import tasks_directory, tasks_option
+from belljar.cli.eval.directories import tasks_directory, tasks_option
 from belljar.cli.tables import print_table
 from belljar.errors import printable
 from belljar.harness.tasks.loading import load_directory

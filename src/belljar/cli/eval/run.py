@@ -13,21 +13,20 @@ from typing import Any
 
 import click
 
+from belljar.cli.eval.directories import results_directory, tasks_directory, tasks_option
 from belljar.cli.eval.progress import LiveProgress, PlainProgress
 from belljar.cli.eval.results import show_run
-from belljar.cli.eval.tasksdirectory import tasks_directory, tasks_option
 from belljar.cli.tables import print_table
 from belljar.errors import BelljarError, extra, printable
+from belljar.gateway.settings import read_settings, unused_proxy
 from belljar.harness.agents.finding import find_agent
 from belljar.harness.leftovers import default_eval_state
 from belljar.harness.results.summary import RunSummary
 from belljar.harness.settings.model import ResolvedSettings
 from belljar.harness.settings.resolve import FLAGS, resolve
-from belljar.harness.settings.variables import find_directory
 from belljar.harness.tasks.loading import find_task
 from belljar.harness.tasks.model import EvalTask
 
-DEFAULT_RESULTS = Path("runs")
 _RUN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}", re.ASCII)
 
 
@@ -87,6 +86,10 @@ def run(  # noqa: PLR0913, PLR0917 - click passes one argument for each option
     ]
     for notice in dict.fromkeys(notice for each in settings for notice in each.notices):
         click.echo(f"note: {notice}", err=True)
+    if any(each.settings.internet for each in settings) and (
+        unused := unused_proxy(os.environ, read_settings(os.environ))
+    ):
+        click.echo(f"note: {unused}", err=True)
     if dry_run:
         _show_settings(found, settings)
         return
@@ -94,7 +97,7 @@ def run(  # noqa: PLR0913, PLR0917 - click passes one argument for each option
         from belljar.harness.run import RunPlan, run_trials  # noqa: PLC0415 - `--help` needs none of it
         from belljar.harness.trials.trial import TrialPlan  # noqa: PLC0415
 
-    directory = find_directory(results, "LOG_DIR", DEFAULT_RESULTS, os.environ).path / _run_name(run_id)
+    directory = results_directory(results) / _run_name(run_id)
     progress = LiveProgress(sys.stderr) if sys.stderr.isatty() else PlainProgress(sys.stderr)
     plan = RunPlan(
         directory=directory.absolute(),

@@ -12,13 +12,11 @@ from typing import Any, BinaryIO
 
 import click
 
-from belljar.cli.eval.run import DEFAULT_RESULTS
-from belljar.cli.eval.tasksdirectory import tasks_directory, tasks_option
+from belljar.cli.eval.directories import results_directory, tasks_directory, tasks_option
 from belljar.errors import BelljarError, extra, printable, reason
 from belljar.harness.judge.report import EvalReport
 from belljar.harness.leftovers import default_eval_state
 from belljar.harness.settings.resolve import resolve
-from belljar.harness.settings.variables import find_directory
 from belljar.harness.tasks.loading import find_task
 
 _STDIN = "-"
@@ -60,7 +58,7 @@ def score(  # noqa: PLR0913, PLR0917 - click passes one argument for each option
         backend=settings.backend,
         setup_timeout=settings.setup_timeout,
         state=state,
-        results=find_directory(results, "LOG_DIR", DEFAULT_RESULTS, os.environ).path.absolute(),
+        results=results_directory(results).absolute(),
     )
     with _opened(archive) as source:
         report, directory = asyncio.run(score_archive(plan, task, source))

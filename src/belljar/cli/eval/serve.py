@@ -8,16 +8,14 @@ from pathlib import Path
 
 import click
 
+from belljar.cli.eval.directories import results_directory, tasks_directory, tasks_option
 from belljar.cli.eval.progress import PlainProgress
-from belljar.cli.eval.run import DEFAULT_RESULTS
-from belljar.cli.eval.tasksdirectory import tasks_directory, tasks_option
 from belljar.cli.server.listening import is_loopback, written
 from belljar.errors import BelljarError, extra
 from belljar.harness.judge.adminsecret import load_admin_secret
 from belljar.harness.leftovers import default_eval_state
 from belljar.harness.settings.model import TrialSettings
 from belljar.harness.settings.resolve import resolve
-from belljar.harness.settings.variables import find_directory
 from belljar.harness.tasks.loading import load_directory
 
 
@@ -55,7 +53,7 @@ def serve(  # noqa: PLR0913, PLR0917 - click passes one argument for each option
     if not expose and not is_loopback(host):
         raise BelljarError(
             f"{host} can be reached from other machines, and the admin secret allows to run code in sandboxes here; "
-            " if that is meant, add --expose, and put TLS in front of it"
+            "if that is meant, add --expose, and put TLS in front of it"
         )
     found = load_directory(tasks_directory(tasks))
     for left_out in found.unsupported:
@@ -72,7 +70,7 @@ def serve(  # noqa: PLR0913, PLR0917 - click passes one argument for each option
         backend=settings.backend,
         setup_timeout=settings.setup_timeout,
         state=state,
-        results=find_directory(results, "LOG_DIR", DEFAULT_RESULTS, os.environ).path.absolute(),
+        results=results_directory(results).absolute(),
         concurrency=max_workers or os.cpu_count() or 1,
         on_change=PlainProgress(sys.stderr),
     )

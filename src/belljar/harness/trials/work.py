@@ -172,8 +172,8 @@ async def _evaluate_at_intervals(parts: WorkParts, sandbox: RuntimeSandbox) -> N
 async def _submit_last_state(parts: WorkParts, sandbox: RuntimeSandbox, record: WorkRecord) -> None:
     """End what the agent has left running, and submit the state of its work.
 
-    A state that cannot be taken or graded is the agent's doing while its sandbox lives: it can bring that about, and must
-    not gain by it. Raises GoneError if the sandbox has ended.
+    A state that cannot be taken or graded is the agent's doing while its sandbox lives: it can bring that about, and
+    must not gain by it. Raises GoneError if the sandbox has ended.
     """
     archive = parts.directory / layout.ARCHIVE
     try:
