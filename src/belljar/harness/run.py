@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -111,7 +112,7 @@ def _begin(run: Path, trial: TrialPlan) -> Path:
 async def _tools(
     plan: RunPlan, host: SandboxHost, private: Path, journals: Mapping[str, Journal]
 ) -> AsyncIterator[TrialTools]:
-    """Open what the trials share: the kit, and the judge with its socket."""
+    """Open what the trials share: the kit, and the judge with a socket for each of them."""
     settings = plan.trials[0].settings.settings
     sandboxes = TaskSandboxes(host, settings.setup_timeout)
     kit = await asyncio.to_thread(open_kit, default_cache(os.environ))
@@ -122,12 +123,18 @@ async def _tools(
     tasks = {trial.task.id: trial.task for trial in plan.trials}
     concurrency = min(plan.max_workers, len(plan.trials))
     judge = Judge(TrialGrader(sandboxes, journals, private).grade, tasks, private / "judge", concurrency=concurrency)
-    socket = private / "judge.sock"
-    async with judge, serve_on_socket(agent_app(judge, private / "incoming"), socket):
+    async with AsyncExitStack() as stack:
+        # A submission is moved from where it came in, which has to be on the file system of the results for that.
+        incoming = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".incoming-", dir=plan.directory)))
+        await stack.enter_async_context(judge)
+        app, sockets = agent_app(judge, incoming), dict[str, Path]()
+        for number, task in enumerate(tasks):  # an agent that uses up all connections uses up its own
+            sockets[task] = private / f"judge-{number}"
+            await stack.enter_async_context(serve_on_socket(app, sockets[task]))
 
         async def register(trial: TrialPlan, directory: Path) -> TrialJudge:
-            limits = session_limits(trial.settings.settings)
-            return OwnJudge(judge, judge.register(trial.task.id, plan.directory.name, limits, directory), socket)
+            limits, task = session_limits(trial.settings.settings), trial.task.id
+            return OwnJudge(judge, judge.register(task, plan.directory.name, limits, directory), sockets[task])
 
         yield TrialTools(sandboxes, kit, register)
 

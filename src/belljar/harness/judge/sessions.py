@@ -11,6 +11,7 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -180,6 +181,8 @@ class Judge:
             archive.replace(directory / ARCHIVE)
         except OSError as error:
             _LOG.warning("%s cannot be written: %s", directory, error)
+            with suppress(OSError):  # the next submission has the same name
+                directory.rmdir()
             raise SubmissionRefusedError(503, f"the submission cannot be stored ({reason(error)})", 30) from None
         session.numbers[kind.value] = number
         submitted_at = datetime.now(UTC).isoformat(timespec="milliseconds")

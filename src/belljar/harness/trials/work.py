@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from belljar.backends.interface import GoneError, LostError, MachineError, PathError
+from belljar.backends.interface import GoneError, LostError, MachineError
 from belljar.errors import BelljarError
 from belljar.harness.agents.interface import PROMPT_FILE, AgentDefinition
 from belljar.harness.judge.tarreader import ArchiveLimits
@@ -166,18 +166,36 @@ async def _evaluate_at_intervals(parts: WorkParts, sandbox: RuntimeSandbox) -> N
 
 
 async def _submit_last_state(parts: WorkParts, sandbox: RuntimeSandbox, record: WorkRecord) -> None:
-    """End what the agent has left running, and submit the state of its work."""
-    with tempfile.TemporaryFile() as output:
-        await sandbox.run(_KILL_ALL, output, timeout=_KILL_SECONDS, limit=0)
+    """End what the agent has left running, and submit the state of its work.
+
+    The agent decides what that state is. One that cannot be taken or is refused is noted, and leaves the submissions
+    before it as they are: otherwise an agent could withdraw a bad score.
+    """
     try:
-        await _submit(parts, sandbox, parts.directory / layout.ARCHIVE)
-    except PathError as error:
+        with tempfile.TemporaryFile() as output:
+            await sandbox.run(_KILL_ALL, output, timeout=_KILL_SECONDS, limit=0)
+        await _pack(parts, sandbox, parts.directory / layout.ARCHIVE)
+    except BelljarError as error:
+        if not await sandbox.is_alive():
+            raise
         record.detail = f"the last state of the work could not be taken: {error}"
+    else:
+        try:
+            await parts.judge.submit(parts.directory / layout.ARCHIVE)
+        except BelljarError as error:
+            record.detail = f"the last state of the work was refused by the judge: {error}"
+    if record.detail:
         parts.journal.write(record.detail)
 
 
 async def _submit(parts: WorkParts, sandbox: RuntimeSandbox, archive: Path) -> str:
     """Take the state of the work into an archive, and submit it. Return the submission's name."""
+    await _pack(parts, sandbox, archive)
+    return await parts.judge.submit(archive)
+
+
+async def _pack(parts: WorkParts, sandbox: RuntimeSandbox, archive: Path) -> None:
+    """Take the state of the work into an archive."""
     plain = archive.with_suffix(".partial")
     try:
         names = parts.task.submit_paths
@@ -185,7 +203,6 @@ async def _submit(parts: WorkParts, sandbox: RuntimeSandbox, archive: Path) -> s
         await asyncio.to_thread(_compress, plain, archive)
     finally:
         plain.unlink(missing_ok=True)
-    return await parts.judge.submit(archive)
 
 
 def _compress(source: Path, target: Path) -> None:
