@@ -267,3 +267,12 @@ def test_a_large_file_does_not_pass_through_memory(tmp_path):
     assert found.size == 64 << 20
     assert tracemalloc.get_traced_memory()[1] < 4 << 20
     tracemalloc.stop()
+
+
+def test_what_is_excluded_is_found_far_above_many_files(tmp_path):
+    deep = "/".join(["d"] * 90)
+    names = [f"{place}/{deep}/{number}" for place in ("kept", "tests", "kept/build") for number in range(2000)]
+    (tmp_path / "a").write_bytes(packed(*(member(name) for name in names)))
+    found = clean_archive(tmp_path / "a", None, SubmissionFilter((".",), ("tests/", "build", "*.so", "x/y")))
+    assert found.names == names[:2000]
+    assert found.left_out[0].endswith("submit_exclude has tests/")

@@ -233,3 +233,21 @@ def test_no_output_is_too_long_to_read(parser, line):
     output = (line + "\n").encode()
     output = output * ((4 << 20) // len(output))
     assert parse(stage(parser=parser), output).score is None  # a parser that is not linear takes hours
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["a::" + " " * 4080 + "x", "1 passed in 1s" + " " * 4060 + "=x"],
+    ids=["progress", "last line"],
+)
+def test_lines_of_blanks_take_linear_time(line):
+    """They would take minutes for an output of this size if a pattern tried each blank as its beginning."""
+    count = (MAX_OUTPUT - 1000) // (len(line) + 1)
+    found = pytested(f"{line}\n" * count + "a::b PASSED   [100%]\n=== 1 passed in 0.1s ===\n")
+    assert (found.passed, found.valid, found.details[0].name) == (1, True, "a::b")
+
+
+def test_lines_that_look_like_json_are_not_each_read_to_the_end_of_the_output():
+    line = '{"a":[' + "1," * 30_000 + "\n"
+    found = structured(line * 200 + '{"score": 1}\n')
+    assert (found.valid, found.score) == (False, None)

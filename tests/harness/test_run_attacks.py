@@ -2,9 +2,12 @@
 
 import os
 import signal
+import tempfile
 import threading
 import time
 from pathlib import Path
+
+import pytest
 
 from tests.harness.evaluations import GRADE, counting, inits_around
 
@@ -306,3 +309,92 @@ def test_a_directory_is_submitted_however_it_is_named(evaluations):
     )
     done = evaluations.run(agent="echo 4 >work/deep/answer.txt")
     assert (done.result()["outcome"], done.result()["score"]) == ("passed", 100.0)
+
+
+HOLD_CONNECTIONS = """
+cat >/tmp/hold.py <<'END'
+import socket, time
+held = []
+address = socket.gethostbyname("judge.belljar.internal")
+for _ in range(300):
+    try:
+        held.append(socket.create_connection((address, 80), 3))
+        held[-1].sendall(b"POST /api/v1/submit HTTP/1.1\\r\\nHost: judge.belljar.internal\\r\\n"
+            b"Content-Type: multipart/form-data; boundary=x\\r\\nContent-Length: 1000\\r\\n\\r\\n--x\\r\\n")
+    except OSError:
+        break
+print("held", len(held), flush=True)
+while True:
+    held[0].sendall(b"x")
+    time.sleep(1)
+END
+python3 /tmp/hold.py
+"""
+
+
+def test_an_agent_that_holds_all_connections_to_the_judge_keeps_no_other_from_it(evaluations):
+    evaluations.write(counting(), counting(task_id="other", cwd="/home/workspace/other"))
+    honest = "sleep 6; echo 4 >answer.txt; belljar-submit"  # the other one has begun by then
+    agent = f"case $PWD in */count) {HOLD_CONNECTIONS} ;; *) {honest} ;; esac"
+    done = evaluations.run("--max-workers", "2", "--timeout", "12", agent=agent)
+    assert int(done.output().split()[1]) > 256
+    assert (done.result("other")["outcome"], done.result("other")["agent_submissions"]) == ("passed", 1)
+    assert "concurrency" not in done.err
+
+
+SPOIL = {
+    "a link that leads out": "ln -sf /etc/passwd answer.txt",
+    "a name that is no text": "rm answer.txt; mkdir answer.txt; touch \"$(printf 'answer.txt/\\377')\"",
+    "no rights to read it": "chmod 0 answer.txt",
+}
+
+
+@pytest.mark.parametrize("spoil", SPOIL.values(), ids=SPOIL)
+def test_an_agent_cannot_withdraw_a_score_by_a_last_state_that_is_refused(evaluations, spoil):
+    evaluations.write(counting())
+    done = evaluations.run(agent=f"echo 2 >answer.txt; belljar-submit; {spoil}")
+    assert (done.result()["outcome"], done.result()["score"]) == ("failed", 50.0)
+    assert "the last state of the work" in done.result()["detail"]
+
+
+def test_an_agent_cannot_withdraw_a_score_by_stopping_what_is_started_in_its_sandbox(evaluations):
+    evaluations.write(counting())
+    stop = """
+import os, signal
+while True:
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) not in (1, os.getpid()):
+            try: os.kill(int(name), signal.SIGSTOP)
+            except OSError: pass
+"""
+    agent = f"echo 2 >answer.txt; belljar-submit; cat >/tmp/stop.py <<'END'\n{stop}END\npython3 /tmp/stop.py"
+    done = evaluations.run("--timeout", "5", agent=agent)
+    assert (done.result()["outcome"], done.result()["score"]) == ("timeout_graded", 50.0)
+
+
+def test_submissions_are_kept_on_another_file_system_than_the_state(evaluations):
+    evaluations.write(counting())
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as results:
+        assert Path(results).stat().st_dev != evaluations.directory.stat().st_dev
+        evaluations.results = Path(results)
+        done = evaluations.run(agent="echo 4 >answer.txt; belljar-submit")
+        assert (done.result()["outcome"], done.result()["agent_submissions"]) == ("passed", 1)
+        assert sorted(path.name for path in done.directory.iterdir()) == ["count", "summary.json"]
+
+
+def test_a_forged_score_is_invalid_if_the_grader_was_ended_even_with_few_tests_passed(evaluations):
+    rescale = {"kind": "linear", "lower": 0, "upper": 10}
+    evaluations.write(
+        counting(
+            submit_paths=["work.sh"],
+            work__setup_cmds=["echo true >work.sh"],
+            judge__eval_cmd=RUN_WORK,
+            judge__selection="score_first",
+            judge__rescale=rescale,
+        )
+    )
+    forged = FAKE.replace("1.0}", "0.5}")
+    done = evaluations.run(agent=f'echo "{forged}; exit 3" >work.sh; belljar-submit; echo true >work.sh')
+    report = done.data("submissions/agent-1/report.json")
+    assert (report["valid"], report["exit_code"]) == (False, 3)
+    assert done.result()["best_score"] == 1

@@ -1,10 +1,7 @@
 """`belljar eval run` from the outside: what an agent gets, what its work scores, and what is left of it."""
 
 import json
-import shutil
 import signal
-import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -318,15 +315,3 @@ def test_the_models_api_is_reached_through_the_broker_and_the_key_stays_outside(
     assert secret not in done.output()
     assert done.data("network.json")["services"]["anthropic"]["requests"] == 1
     assert not [path for path in done.directory.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
-
-
-def test_submissions_are_kept_on_another_file_system_than_what_comes_in(evaluations):
-    """As with a state directory below /var, and results in a directory of one's own."""
-    evaluations.write(counting())
-    evaluations.results = Path(tempfile.mkdtemp(prefix="belljar-results-", dir="/dev/shm"))
-    try:
-        done = evaluations.run(agent="echo 4 >answer.txt; belljar-submit")
-        assert done.result()["agent_submissions"] == 1, done.err
-        assert sorted(path.name for path in done.file("submissions").iterdir()) == ["agent-1", "auto-1"]
-    finally:
-        shutil.rmtree(evaluations.results)

@@ -116,7 +116,7 @@ def _begin(run: Path, trial: TrialPlan) -> Path:
 async def _tools(
     plan: RunPlan, host: SandboxHost, private: Path, journals: Mapping[str, Journal]
 ) -> AsyncIterator[TrialTools]:
-    """Open what the trials share: the kit, and the judge with its socket."""
+    """Open what the trials share: the kit, and the judge with a socket for each of them."""
     settings = plan.trials[0].settings.settings
     sandboxes = TaskSandboxes(host, settings.setup_timeout)
     kit = await asyncio.to_thread(open_kit, default_cache(os.environ))
@@ -127,12 +127,15 @@ async def _tools(
     tasks = {trial.task.id: trial.task for trial in plan.trials}
     concurrency = min(plan.max_workers, len(plan.trials))
     judge = Judge(TrialGrader(sandboxes, journals, private).grade, tasks, private / "judge", concurrency=concurrency)
-    socket = private / "judge.sock"
-    async with judge, serve_on_socket(agent_app(judge, private / "incoming"), socket):
+    async with judge, AsyncExitStack() as stack:
+        app, sockets = agent_app(judge, private / "incoming"), dict[str, Path]()
+        for number, task in enumerate(tasks):  # an agent that uses up all connections uses up its own
+            sockets[task] = private / f"judge-{number}"
+            await stack.enter_async_context(serve_on_socket(app, sockets[task]))
 
         async def register(trial: TrialPlan, directory: Path) -> TrialJudge:
-            limits = session_limits(trial.settings.settings)
-            return OwnJudge(judge, judge.register(trial.task.id, plan.directory.name, limits, directory), socket)
+            limits, task = session_limits(trial.settings.settings), trial.task.id
+            return OwnJudge(judge, judge.register(task, plan.directory.name, limits, directory), sockets[task])
 
         yield TrialTools(sandboxes, kit, register)
 

@@ -12,6 +12,7 @@ names it in `submit_paths`.
 import tarfile
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -72,9 +73,7 @@ class SubmissionFilter:
 
     def excluded_by(self, name: str) -> str | None:
         """Return the entry of `exclude` that a path, or a directory above it, matches; None if there is none."""
-        parts = name.split("/")
-        above = ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
-        return next((each for each in self.exclude if any(_matches(path, each.rstrip("/")) for path in above)), None)
+        return _excluding(name, self.exclude)
 
     def _takes_control(self, name: str, parts: list[str]) -> str | None:
         if name in self.paths:
@@ -270,6 +269,18 @@ def _shown(name: str) -> str:
 def _is_below(name: str, path: str) -> bool:
     path = path.removeprefix("./").rstrip("/")
     return path in ("", _EVERYTHING) or name == path or name.startswith(f"{path}/")
+
+
+@lru_cache(maxsize=4096)
+def _excluding(path: str, patterns: tuple[str, ...]) -> str | None:
+    """Return the pattern that a path or a directory above it matches.
+
+    Members of a directory are many and mostly come together: without the cache, an archive of deep paths takes minutes.
+    """
+    above = path.rpartition("/")[0]
+    if above and (found := _excluding(above, patterns)):
+        return found
+    return next((each for each in patterns if _matches(path, each.rstrip("/"))), None)
 
 
 def _matches(path: str, pattern: str) -> bool:

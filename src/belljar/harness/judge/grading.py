@@ -39,6 +39,7 @@ _OPEN_TIMEOUT: Final = 3600.0  # with the setup of the task, which has a limit o
 _UNPACK_TIMEOUT: Final = 600.0
 _STEP_TIMEOUT: Final = 60.0
 _SHOWN: Final = 2000
+_FULL_MARKS: Final = 100.0
 
 _MAKE: Final = 'mkdir -p -- "$1"'
 _PREPARE: Final = 'mkdir -p -- "$1" && mkdir -m 700 -- "$2" "$2/bin"'
@@ -143,9 +144,9 @@ class Grader:
                 raise service.failure
         output = evidence / _OUTPUT
         grades = await asyncio.to_thread(lambda: parse(task.judge, output.read_bytes(), written))
-        if grades.valid and grades.pass_rate >= 1 and ended.exit_code:
+        if grades.valid and ended.exit_code and _has_full_marks(task, grades):
             # Submitted code could have printed a result, and then have made the grader fail before it printed its own.
-            grades = invalid(f"eval_cmd exited with {ended.exit_code}, and yet the result says that everything passed")
+            grades = invalid(f"eval_cmd exited with {ended.exit_code}, and yet the result has full marks")
         for file in list(evidence.iterdir()):
             file.replace(evidence.parent / file.name)
         evidence.rmdir()
@@ -202,6 +203,10 @@ async def _read_result(sandbox: HarnessSandbox, path: PurePosixPath) -> bytes | 
     if ended.exit_code == _NO_RESULT and not ended.timed_out:
         return None
     return output.getvalue() if ended.exit_code == 0 and not ended.timed_out else b""
+
+
+def _has_full_marks(task: EvalTask, grades: Grades) -> bool:
+    return grades.pass_rate >= 1 or (rescale(task.judge.rescale, grades.score) or 0.0) >= _FULL_MARKS
 
 
 def _report(

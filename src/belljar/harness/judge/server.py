@@ -1,4 +1,4 @@
-"""Serve the judge's API: on a unix socket for the sandboxes of this machine, or on TCP for others.
+"""Serve the judge's API: on a unix socket for a sandbox of this machine, or on TCP for others.
 
 A client that sends nothing, or reads nothing, is disconnected: sandboxes hold the other ends, and connections are few.
 """
@@ -26,6 +26,7 @@ _OPTIONS: Final[dict[str, Any]] = {
     "ws": "none",
     "loop": "asyncio",
     "log_config": None,
+    "log_level": "error",  # a client can bring about warnings without end
     "access_log": False,
     "server_header": False,
     "proxy_headers": False,

@@ -186,9 +186,9 @@ class Judge:
             session.stored += archive.stat().st_size
             archive.replace(directory / ARCHIVE)
         except OSError as error:
-            with suppress(OSError):
-                directory.rmdir()
             _LOG.warning("%s cannot be written: %s", directory, error)
+            with suppress(OSError):  # the next submission has the same name
+                directory.rmdir()
             raise SubmissionRefusedError(503, f"the submission cannot be stored ({reason(error)})", 30) from None
         session.numbers[kind.value] = number
         submitted_at = datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -44,6 +44,8 @@ _MAX_ARCHIVE: Final = ArchiveLimits().unpacked + (64 << 20)
 """A tar archive has headers besides what it holds."""
 
 _KILL_SECONDS: Final = 10.0
+_WAITING: Final = 429
+_MAX_OVERLOADED: Final = 60
 _KILL_ALL: Final = Command(("/bin/sh", "-c", "kill -KILL -1"))
 
 
@@ -196,12 +198,17 @@ async def _submit_last_state(parts: WorkParts, sandbox: RuntimeSandbox, record: 
 
 
 async def _submit_in_time(parts: WorkParts, archive: Path) -> None:
-    """Submit an archive, once the judge has room for it. Raises BelljarError."""
+    """Submit an archive, once the judge has room for it. Raises BelljarError.
+
+    While submissions of the agent wait to be graded, that is only a matter of time.
+    """
+    overloaded = 0
     while True:
         try:
             await parts.judge.submit(archive)
         except SubmissionRefusedError as error:
-            if error.retry_after is None:
+            overloaded += error.status != _WAITING
+            if error.retry_after is None or overloaded > _MAX_OVERLOADED:
                 raise
             await asyncio.sleep(_RETRY_SECONDS)
         else:

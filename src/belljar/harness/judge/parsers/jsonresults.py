@@ -41,6 +41,9 @@ _MAX_JSON: Final = 4 << 20
 _MAX_FALSE_STARTS: Final = 200
 """Lines that begin with a brace and are no JSON; each costs time to find that out."""
 
+_MAX_FALSE_CHARACTERS: Final = 4 << 20
+"""Characters that all of them may have before they turn out to be none."""
+
 _MAX_DIGITS: Final = 300
 _PASSED: Final = frozenset({"PASSED", "PASS", "OK", "XFAIL", "XPASS", "SUCCESS"})
 _SKIPPED: Final = frozenset({"SKIPPED", "SKIP"})
@@ -80,13 +83,15 @@ def read_structured_output(text: str) -> Grades:
 def _objects(text: str) -> list[dict[str, Any]] | None:
     """Return the objects at the beginning of lines that may be results; None if there are too many to look at."""
     found: list[dict[str, Any]] = []
-    position = false_starts = 0
+    position = false_starts = false_characters = 0
     while match := _OBJECT.search(text, position):
         try:
             data, position = _DECODER.raw_decode(text, match.start())
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError) as error:
+            end = error.pos if isinstance(error, json.JSONDecodeError) else len(text)
+            false_characters += end - match.start()
             position, false_starts = match.end(), false_starts + 1
-            if false_starts > _MAX_FALSE_STARTS:
+            if false_starts > _MAX_FALSE_STARTS or false_characters > _MAX_FALSE_CHARACTERS:
                 return None
             continue
         if isinstance(data, dict) and not _KEYS.isdisjoint(data):

@@ -17,7 +17,7 @@ from belljar.harness.tasks.model import Direction
 _MAX_LINE: Final = 4096
 _MAX_HYPHENS: Final = 20
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b[@-Z\\^_]|\r(?!\n)")
-_PERCENT: Final = re.compile(r"\s+\[\s*\d{1,3}%\]\s*$")
+_PERCENT: Final = re.compile(r"\s*\d{1,3}%\]")
 _WORKER: Final = re.compile(r"^\[gw\d{1,4}\]\s*(?:\[\s*\d{1,3}%\]\s*)?")
 _RESULTS: Final = {
     "PASSED": "PASSED",
@@ -28,7 +28,7 @@ _RESULTS: Final = {
     "ERROR": "ERROR",
 }
 _WORSE: Final = ("PASSED", "SKIPPED", "FAILED", "ERROR")
-_LAST_LINE: Final = re.compile(r"^=*\s*((?:\d{1,9} [a-z]+(?:, )?)+|no tests ran)\s+in [\d.]+s\b[^=]*=*\s*$")
+_LAST_LINE: Final = re.compile(r"^=*\s*((?:\d{1,9} [a-z]+(?:, )?)+|no tests ran)\s+in [\d.]+s\b[^=]*=*$")
 _COUNT: Final = re.compile(r"(\d{1,9}) ([a-z]+)")
 _CASE: Final = re.compile(r"^CASE (\S+) (OK|TLE|RE|WA|CE) score=(\S+)\s*$")
 _TOTAL: Final = re.compile(r"^TOTAL_SCORE (\S+)\s*$")
@@ -121,7 +121,7 @@ def _test_line(line: str, known: Collection[str]) -> tuple[str, str] | None:
     first, _, rest = line[worker.end() if worker else 0 :].partition(" ")
     if first in _RESULTS and "::" in rest:  # pytest-xdist's lines, and those of the short summary
         return _test_name(rest) if worker else _summarized(rest, known), _RESULTS[first]
-    line = _PERCENT.sub("", line)
+    line = _without_percent(line)
     name, _, status = line.rpartition(" ")
     if status in _RESULTS and "::" in name:
         return _test_name(name), _RESULTS[status]
@@ -140,7 +140,15 @@ def _summarized(text: str, known: Collection[str]) -> str:
 
 
 def _test_name(text: str) -> str:
-    return printable(_PERCENT.sub("", text).strip()[:MAX_NAME])
+    return printable(_without_percent(text).strip()[:MAX_NAME])
+
+
+def _without_percent(text: str) -> str:
+    """Return a line without pytest's progress at its end. A search by one pattern takes quadratic time for blanks."""
+    text = text.rstrip()
+    before, bracket, percent = text.rpartition("[")
+    is_progress = bracket and before[-1:].isspace() and _PERCENT.fullmatch(percent)
+    return before.rstrip() if is_progress else text
 
 
 def _stated(counts: dict[str, int]) -> list[int]:
