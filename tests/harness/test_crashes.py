@@ -41,7 +41,7 @@ def test_a_killed_run_shows_its_lost_trials_and_keeps_those_that_had_ended(evalu
     shown = evaluations.call("show", "killed", "--results", str(evaluations.results))
     out, _ = shown.communicate()
     assert "mean score 100.0, 1 of 2 trials scored" in out
-    assert [line.split()[:3] for line in out.splitlines() if "endless" in line] == [["endless", "-", "lost"]]
+    assert [line.split()[:3] for line in out.splitlines() if line.startswith("endless")] == [["endless", "-", "lost"]]
     assert shown.returncode == 3
     evaluations.run(agent="true")
     assert evaluations.leftovers() == []

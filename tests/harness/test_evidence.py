@@ -3,6 +3,8 @@
 import asyncio
 import json
 import os
+from pathlib import Path
+from typing import Any
 
 from belljar.harness.evidence import AuditReader
 
@@ -22,7 +24,7 @@ def test_a_gateway_process_that_was_lost_makes_evidence_incomplete(tmp_path):
     assert asyncio.run(read(tmp_path, line(CLOSED)))["complete"]
 
 
-async def read(directory, lines):
+async def read(directory: Path, lines: bytes) -> dict[str, Any]:
     reader = AuditReader()
     evidence = reader.record("one", directory / "network.ndjson")
     os.write(reader.descriptor, lines)
@@ -32,5 +34,5 @@ async def read(directory, lines):
     return evidence.to_data()
 
 
-def line(fields):
+def line(fields: dict[str, str]) -> bytes:
     return json.dumps(fields).encode() + b"\n"
