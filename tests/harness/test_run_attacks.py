@@ -398,3 +398,28 @@ def test_a_forged_score_is_invalid_if_the_grader_was_ended_even_with_few_tests_p
     report = done.data("submissions/agent-1/report.json")
     assert (report["valid"], report["exit_code"]) == (False, 3)
     assert done.result()["best_score"] == 1
+
+
+def test_a_submission_that_uses_up_the_judges_memory_is_graded_and_counts(evaluations):
+    evaluations.write(
+        counting(
+            submit_paths=["work.sh"],
+            work__setup_cmds=["echo true >work.sh"],
+            judge__eval_cmd=RUN_WORK,
+            judge__mem_limit="128m",
+        )
+    )
+    eat = """
+import os, time
+for _ in range(20):
+    if os.fork() == 0:
+        os.setsid()
+        kept = [bytearray(b"x" * (8 << 20)) for _ in range(40)]
+        time.sleep(1000)
+time.sleep(3)
+"""
+    agent = f"cat >work.sh <<'END'\npython3 -c '{eat}'\nexit 1\nEND\nbelljar-submit"
+    done = evaluations.run("--max-submissions", "1", agent=agent)
+    report = done.data("submissions/agent-1/report.json")
+    assert (done.result()["outcome"], done.result()["score"]) == ("failed", 0.0)
+    assert not report["valid"]

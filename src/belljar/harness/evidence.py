@@ -14,7 +14,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from belljar.gateway.audit.events import COMMON_FIELDS, EVENTS, AuditLost, Event, PolicyChanged, SandboxClosed
+from belljar.gateway.audit.events import (
+    COMMON_FIELDS,
+    EVENTS,
+    AuditLost,
+    Event,
+    PolicyChanged,
+    SandboxClosed,
+    SandboxInterrupted,
+)
 from belljar.sandbox.ledger import Ledger
 
 MAX_LOG_BYTES: Final = 32 << 20
@@ -33,6 +41,9 @@ class NetworkEvidence:
         self.complete = asyncio.Event()
         self.lines_lost = 0
         """Audit lines that the gateway could not write; whose they were is not known."""
+
+        self.interruptions = 0
+        """How often the gateway's process that served it was lost, and with it what that had not written yet."""
 
         self._log = log.open("wb")
         self._size = 0
@@ -56,6 +67,8 @@ class NetworkEvidence:
             self._log.write(line)
         else:
             self._dropped += 1
+        if isinstance(event, SandboxInterrupted):
+            self.interruptions += 1
         if isinstance(event, SandboxClosed):
             self.complete.set()
 
@@ -67,9 +80,10 @@ class NetworkEvidence:
         """Return the sums as plain data."""
         ledger = self.ledger
         return {
-            "complete": self.complete.is_set() and not self.lines_lost,
+            "complete": self.complete.is_set() and not self.lines_lost and not self.interruptions,
             "lines_not_kept": self._dropped,
             "lines_lost": self.lines_lost,
+            "interruptions": self.interruptions,
             "reached": [{"destination": str(where), **asdict(sums)} for where, sums in ledger.reached.items()],
             "denied": [{"destination": str(where), **asdict(why)} for where, why in ledger.denied.items()],
             "failed": [{"destination": str(where), **asdict(why)} for where, why in ledger.failed.items()],
@@ -120,7 +134,10 @@ class AuditReader:
         with suppress(BlockingIOError):
             *lines, self._partial = (self._partial + os.read(self._pipe, _PIPE_BYTES)).split(b"\n")
             for line in lines:
-                self._dispatch(line)
+                try:
+                    self._dispatch(line)
+                except (ValueError, KeyError, TypeError):  # half a line of a worker that was killed, and another's
+                    self._lose(1)
 
     def _dispatch(self, line: bytes) -> None:
         fields = json.loads(line)
@@ -132,7 +149,10 @@ class AuditReader:
         }
         event = kind(**values)
         if isinstance(event, AuditLost) and sandbox is None:
-            for evidence in self._evidence.values():
-                evidence.lines_lost += event.lines
+            self._lose(event.lines)
         elif sandbox in self._evidence:
             self._evidence[sandbox].add(line + b"\n", event)
+
+    def _lose(self, lines: int) -> None:
+        for evidence in self._evidence.values():
+            evidence.lines_lost += lines

@@ -36,6 +36,7 @@ from belljar.sandbox.layers import Layer, Observations, layers
 from belljar.sandbox.looking import look_at_process
 from belljar.sandbox.spec import Command, SandboxSpec
 
+_KILLED: Final = 137  # as shells report a program that SIGKILL has ended
 _SECONDS_TO_END: Final = 20.0
 _TREE_TIMEOUT: Final = 120.0
 """Seconds from the last byte of an archive to the answer: closing directories takes no longer."""
@@ -221,8 +222,18 @@ class LocalProcess:
             raise TimeoutError("the command is still running")
         with self._lock:
             if self._code is None:
-                self._code = receive_answer(self._channel)[0]
+                self._code = self._receive_code()
             return self._code
+
+    def _receive_code(self) -> int:
+        try:
+            code: int = receive_answer(self._channel)[0]
+        except LostError:
+            # Who watches a command inside shares its memory, and was killed in its place.
+            if not self._memory.ran_out():
+                raise
+            return _KILLED
+        return code
 
     def out_of_memory(self) -> bool:
         """See `Process`."""

@@ -136,7 +136,8 @@ class Grader:
             else:
                 await _run_step(sandbox, _INSTALL, str(place / "bin" / PROGRAM), stdin=_RUNNER.read_bytes())
             ended = await _evaluate(sandbox, task, place, evidence)
-            await _run_step(sandbox, _STILL_THERE)
+            if not ended.out_of_memory:  # which is the submission's own doing, whatever it has killed
+                await _run_step(sandbox, _STILL_THERE)
             written = None
             if service is not None and not ended.timed_out:
                 written = await _read_result(sandbox, place / _RESULT_FILE)
