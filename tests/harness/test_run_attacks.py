@@ -423,3 +423,34 @@ time.sleep(3)
     report = done.data("submissions/agent-1/report.json")
     assert (done.result()["outcome"], done.result()["score"]) == ("failed", 0.0)
     assert not report["valid"]
+
+
+EAT_MEMORY = """
+import os, time
+for _ in range(30):
+    if os.fork() == 0:
+        os.setsid()
+        while True:
+            if os.fork() == 0:
+                kept = [bytearray(b"x" * (1 << 20)) for _ in range(400)]
+            else:
+                os.wait()
+time.sleep(0.5)
+"""
+
+
+@pytest.mark.long
+def test_an_isolated_submission_that_uses_up_its_memory_is_a_zero(evaluations):
+    """Its processes keep the grader's later commands from being started; that is no failure of the judge."""
+    often = "for n in 1 2 3 4 5 6; do belljar-submission sh work.sh >/dev/null 2>&1 </dev/null; done\n" + ISOLATED
+    evaluations.write(
+        counting(
+            submit_paths=["work.sh"],
+            work__setup_cmds=["echo true >work.sh"],
+            judge__eval_cmd=often,
+            judge__isolate_submission=True,
+            judge__mem_limit="96m",
+        )
+    )
+    done = evaluations.run(agent=f"cat >work.sh <<'END'\npython3 -c '{EAT_MEMORY}'\nEND\nbelljar-submit; true")
+    assert (done.result()["outcome"], done.result()["score"]) == ("failed", 0.0), done.err

@@ -102,7 +102,9 @@ def _begin(run: Path, trial: TrialPlan) -> Path:
     """Make the directory of a trial, with its settings. Raises RunError."""
     directory = run / trial.task.id
     try:
-        directory.mkdir(parents=True)
+        run.parent.mkdir(parents=True, exist_ok=True)
+        run.mkdir(mode=0o700, exist_ok=True)  # the agent's output may have its token, and the graders' the tests
+        directory.mkdir()
     except FileExistsError:
         raise RunError(f"{directory} is there already; choose another --run-id") from None
     except OSError as error:

@@ -10,8 +10,9 @@ command runs in the submission's sandbox, with standard input passed whole, and 
 So submitted code decides what its own commands print, and nothing else: it cannot read the tests, write the grader's
 result, print into the grader's output, or end the grader. The grader must treat what it gets as data.
 
-If the submission ends its own sandbox, its commands end as if killed, now and from then on. If the backend is lost,
-that is noted in `failure`, and the grading is tried again: a submission cannot bring that about.
+If the submission ends its own sandbox, or uses up its memory or processes, its commands end as if killed. A failure of
+the backend before any of its code has run cannot be its doing: that is noted in `failure`, and the grading is tried
+again.
 """
 
 import asyncio
@@ -52,6 +53,7 @@ class SubmissionService:
     def __init__(self, sandbox: HarnessSandbox, cwd: PurePosixPath) -> None:
         self._sandbox, self._cwd = sandbox, Path(cwd)
         self._turns = asyncio.Semaphore(_MAX_COMMANDS)
+        self._has_run = False
         self.failure: BelljarError | None = None
 
     @asynccontextmanager
@@ -83,11 +85,14 @@ class SubmissionService:
             stderr.write(f"{PROGRAM}: {message(error)}\n".encode())
             return _CANNOT_RUN
         except BelljarError as error:
-            if not isinstance(error, GoneError) and not await self._is_gone():
+            # What has run before can use up all memory and processes of its sandbox, and keep the next from running.
+            if not self._has_run and not isinstance(error, GoneError) and not await self._is_gone():
                 self.failure = error
                 return None
-            stderr.write(f"{PROGRAM}: the submission has ended its own sandbox\n".encode())
+            stderr.write(f"{PROGRAM}: the submission has ended its own sandbox, or keeps commands from it\n".encode())
             return _KILLED
+        finally:
+            self._has_run = True
         return ended.exit_code
 
     async def _is_gone(self) -> bool:
