@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -40,17 +40,19 @@ class Journal:
     outcome: TrialOutcome | None = None
     """How it has ended."""
 
-    _started: float = field(default_factory=time.monotonic)
+    _started: float | None = None
     _ended: float | None = None
 
     @property
     def seconds(self) -> float:
-        """How long the trial has run."""
-        return (self._ended or time.monotonic()) - self._started
+        """How long the trial has run, without the time in which it waited for its turn."""
+        return 0.0 if self._started is None else (self._ended or time.monotonic()) - self._started
 
     def enter(self, state: TrialState) -> None:
         """Note what begins."""
         self.state = state
+        if self._started is None:
+            self._started = time.monotonic()
         if state is TrialState.DONE:
             self._ended = time.monotonic()
         self.write(state.value)
