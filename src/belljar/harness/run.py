@@ -95,7 +95,12 @@ async def run_trials(plan: RunPlan, stopping: asyncio.Event) -> RunSummary:
             for task in tasks:
                 task.cancel()
             results = await asyncio.gather(*tasks)
-    return write_summary(plan.directory, results)
+        except Exception:  # files that cannot be written, for example: the trials must not outlive what they use
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            raise
+        return write_summary(plan.directory, results)
 
 
 def _begin(run: Path, trial: TrialPlan) -> Path:
