@@ -68,7 +68,7 @@ def _outcome(
     errors = sum(entry.status is SubmissionStatus.ERROR for entry in entries)
     if errors:
         detail = f"{errors} of {len(entries)} submissions could not be graded"
-    elif found is None:
+    elif not any(report.valid for report in reports):
         detail = f"no submission is valid; {reports[-1].submission_id}: {reports[-1].summary}"
     else:
         detail = record.unusable or record.detail
