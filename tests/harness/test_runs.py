@@ -234,9 +234,11 @@ def test_the_reference_solution_is_shown_to_the_oracle_alone(evaluations):
 def test_a_run_does_not_overwrite_another(evaluations):
     evaluations.write(counting())
     evaluations.run(agent="true", run_id="once")
+    evaluations.write(counting(task_id="another"))
     again = evaluations.run(agent="true", run_id="once")
     assert again.code == 125
     assert "choose another --run-id" in again.err
+    assert not again.file("run_config.json", "another").exists()
 
 
 def test_ctrl_c_lets_trials_end_and_twice_cancels_them(evaluations):
