@@ -1,4 +1,4 @@
-"""What a trial tells while it runs: a line in its log, and its state for whoever watches."""
+"""The log of a trial while it runs: a line for each event, and the state that a progress display shows."""
 
 import time
 from collections.abc import Callable
@@ -21,7 +21,7 @@ class TrialState(StrEnum):
 
 @dataclass(slots=True)
 class Journal:
-    """Keeps the log of one trial, and calls a watcher whenever its state changes."""
+    """Keeps the log of one trial, and calls `on_change` after each line."""
 
     task: str
     log: Path
