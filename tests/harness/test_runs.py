@@ -2,6 +2,8 @@
 
 import json
 import signal
+import tarfile
+from pathlib import Path
 
 import pytest
 
@@ -141,6 +143,26 @@ def test_work_is_graded_at_intervals_and_at_the_end_of_the_time(evaluations):
     assert done.code == 0
 
 
+def test_each_automatic_submission_keeps_the_state_that_it_was(evaluations):
+    evaluations.write(counting())
+    agent = "n=1; while :; do n=$((n + 1)); echo $n >next; mv next answer.txt; sleep 0.1; done"
+    done = evaluations.run("--timeout", "4", "--eval-interval", "1", agent=agent)
+    names = [f"auto-{number}" for number in range(1, done.result()["auto_submissions"] + 1)]
+    answers = [answer_in(done.file(f"submissions/{name}/submission.tar.gz")) for name in names]
+    assert len(answers) > 1
+    assert answers == sorted(set(answers))
+    assert not done.file("auto.tar.gz").exists()
+
+
+def answer_in(archive: Path) -> int:
+    """Return the answer that was submitted."""
+    with tarfile.open(archive) as found:
+        name = next(name for name in found.getnames() if name.endswith("answer.txt"))
+        answer = found.extractfile(name)
+        assert answer is not None
+        return int(answer.read())
+
+
 @pytest.mark.parametrize(
     ("changes", "agent", "outcome", "detail"),
     [
@@ -161,6 +183,13 @@ def test_a_trial_that_cannot_be_scored_says_why_and_has_no_score(evaluations, ch
     assert done.code == 3
     assert "no score, 0 of 1 trials scored" in done.out
     assert evaluations.leftovers() == []
+
+
+def test_a_score_of_zero_without_a_valid_submission_is_explained(evaluations):
+    evaluations.write(counting(judge__eval_cmd="echo no result; exit 3"))
+    result = evaluations.run(agent="true").result()
+    assert (result["outcome"], result["score"]) == ("failed", 0.0)
+    assert "no submission is valid; auto-1: " in result["detail"]
 
 
 def test_an_agent_that_fails_after_it_has_submitted_is_scored(evaluations):
@@ -203,9 +232,11 @@ def test_the_reference_solution_is_shown_to_the_oracle_alone(evaluations):
 def test_a_run_does_not_overwrite_another(evaluations):
     evaluations.write(counting())
     evaluations.run(agent="true", run_id="once")
+    evaluations.write(counting(task_id="another"))
     again = evaluations.run(agent="true", run_id="once")
     assert again.code == 125
     assert "choose another --run-id" in again.err
+    assert not again.file("run_config.json", "another").exists()
 
 
 def test_ctrl_c_lets_trials_end_and_twice_cancels_them(evaluations):
@@ -222,7 +253,10 @@ def test_ctrl_c_lets_trials_end_and_twice_cancels_them(evaluations):
     run.interrupt()
     wait_for_line(run, "press Ctrl-C again")
     run.interrupt()
+    wait_for_line(run, "ending the trials")
+    run.interrupt()  # an impatient user does not keep the sandboxes from being removed
     assert run.wait() == 130
+    assert "Traceback" not in run.err
     assert {run.result(task)["outcome"] for task in ("count", "later")} == {"cancelled"}
     assert evaluations.leftovers() == []
 

@@ -72,6 +72,7 @@ async def run_trials(plan: RunPlan, stopping: asyncio.Event) -> RunSummary:
         private = stack.enter_context(run_directory(state, plan.backend))
         host = await stack.enter_async_context(open_host(private, plan.backend, 2 * at_once))
         await host.check()
+        _make_directory(plan.directory)
         directories = {trial.task.id: _begin(plan.directory, trial) for trial in plan.trials}
         journals = {name: Journal(name, path / LOG, plan.on_change) for name, path in directories.items()}
         tools = await stack.enter_async_context(_tools(plan, host, private, journals))
@@ -95,20 +96,29 @@ async def run_trials(plan: RunPlan, stopping: asyncio.Event) -> RunSummary:
             for task in tasks:
                 task.cancel()
             results = await asyncio.gather(*tasks)
-    return write_summary(plan.directory, results)
+        except Exception:  # files that cannot be written, for example: the trials must not outlive what they use
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            raise
+        return write_summary(plan.directory, results)
 
 
-def _begin(run: Path, trial: TrialPlan) -> Path:
-    """Make the directory of a trial, with its settings. Raises RunError."""
-    directory = run / trial.task.id
+def _make_directory(directory: Path) -> None:
+    """Make the directory of a run. Raises RunError."""
     try:
-        run.parent.mkdir(parents=True, exist_ok=True)
-        run.mkdir(mode=0o700, exist_ok=True)  # the agent's output may have its token, and the graders' the tests
-        directory.mkdir()
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700)  # the agent's output may have its token, and the graders' the tests
     except FileExistsError:
         raise RunError(f"{directory} is there already; choose another --run-id") from None
     except OSError as error:
         raise RunError(f"{directory} cannot be made ({reason(error)}); name another directory with --results") from None
+
+
+def _begin(run: Path, trial: TrialPlan) -> Path:
+    """Make the directory of a trial, with its settings."""
+    directory = run / trial.task.id
+    directory.mkdir()
     task = {"id": trial.task.id, "path": str(trial.task.path), "digest": trial.task.digest}
     write_json(directory / SETTINGS, {"task": task, "agent": trial.agent.name, "settings": trial.settings.to_data()})
     return directory

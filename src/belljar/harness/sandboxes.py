@@ -1,6 +1,5 @@
 """Sandboxes as the harness uses them: made for one purpose, sealed, recorded, and gone at its end."""
 
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from dataclasses import asdict
@@ -86,7 +85,7 @@ class SandboxHost:
     async def check(self) -> None:
         """Make sure that there is what makes sandboxes, an engine for example. Raises MachineError."""
         backend = self._runtime.context.backends[self.backend]
-        with suppress(GoneError):  # there is no such sandbox, and whoever says so is there
+        with suppress(GoneError):  # there is no such sandbox, and what answers so is running
             await run_in_thread(lambda: backend.get_file("none", "/"))
 
     @asynccontextmanager
@@ -159,19 +158,21 @@ class RuntimeSandbox:
 
     async def put_tree(self, path: PurePosixPath, archive: Path) -> None:
         """See `HarnessSandbox`."""
-        source = os.open(archive, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            await self._inside(lambda backend: backend.put_tree(self.id, str(path), source))
-        finally:
-            os.close(source)
+
+        def send(backend: Backend) -> None:
+            with archive.open("rb") as source:
+                backend.put_tree(self.id, str(path), source.fileno())
+
+        await self._inside(send)
 
     async def get_tree(self, path: PurePosixPath, archive: Path, *, names: tuple[str, ...], limit: int) -> None:
         """See `HarnessSandbox`."""
-        target = os.open(archive, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            await self._inside(lambda backend: backend.get_tree(self.id, str(path), target, names=names, limit=limit))
-        finally:
-            os.close(target)
+
+        def receive(backend: Backend) -> None:  # goes on if the task is cancelled, so the descriptor is the thread's
+            with archive.open("wb") as target:
+                backend.get_tree(self.id, str(path), target.fileno(), names=names, limit=limit)
+
+        await self._inside(receive)
 
     async def _set_policy(self, document: Mapping[str, Any]) -> None:
         networks = self._runtime.networks

@@ -7,7 +7,7 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from belljar.errors import BelljarError, extra, printable
 from belljar.gateway.settings import read_settings, unused_proxy
 from belljar.harness.agents.finding import find_agent
 from belljar.harness.leftovers import default_eval_state
-from belljar.harness.results.summary import RunSummary
+from belljar.harness.results.summary import EXIT_CANCELLED, RunSummary
 from belljar.harness.settings.model import ResolvedSettings
 from belljar.harness.settings.resolve import FLAGS, resolve
 from belljar.harness.tasks.loading import find_task
@@ -108,27 +108,37 @@ def run(  # noqa: PLR0913, PLR0917 - click passes one argument for each option
         on_change=progress,
     )
     try:
-        summary = asyncio.run(_until_interrupted(plan, run_trials))
+        summary = asyncio.run(_until_interrupted(plan, run_trials, progress.notify))
+    except asyncio.CancelledError:  # before its trials began, or after they ended
+        summary = None
     finally:
         progress.close()
+    if summary is None:
+        click.echo("belljar: the run was cancelled while no trial ran", err=True)
+        sys.exit(EXIT_CANCELLED)
     show_run(summary, directory)
     sys.exit(summary.exit_code)
 
 
-async def _until_interrupted(plan: Any, run_trials: Any) -> RunSummary:
+async def _until_interrupted(plan: Any, run_trials: Any, notify: Callable[[str], None]) -> RunSummary:
     """Run; the first Ctrl-C lets what runs go on to its end, the second ends it."""
     stopping, loop = asyncio.Event(), asyncio.get_running_loop()
-    running = asyncio.ensure_future(run_trials(plan, stopping))
+    running = asyncio.create_task(run_trials(plan, stopping))
 
     def interrupt() -> None:
         if stopping.is_set():
-            running.cancel()
+            end()
         else:
             stopping.set()
-            click.echo("belljar: no further trial begins; press Ctrl-C again to end those that run", err=True)
+            notify("belljar: no further trial begins; press Ctrl-C again to end those that run")
+
+    def end() -> None:
+        if not running.cancelling():  # a second one would keep the trials from removing their sandboxes
+            notify("belljar: ending the trials that run, and removing their sandboxes")
+            running.cancel()
 
     loop.add_signal_handler(signal.SIGINT, interrupt)
-    loop.add_signal_handler(signal.SIGTERM, running.cancel)
+    loop.add_signal_handler(signal.SIGTERM, end)
     summary: RunSummary = await running
     return summary
 

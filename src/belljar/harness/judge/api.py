@@ -155,7 +155,11 @@ class _Api:
 
     def _require_admin(self, request: Request, fields: Mapping[str, Any]) -> None:
         if not self._is_admin(request, fields):
-            raise SubmissionRefusedError(403, "this is for the harness, and needs the judge's admin secret")
+            raise SubmissionRefusedError(
+                403,
+                "this is for the harness, and needs the judge's admin secret; set BELLJAR_ADMIN_SECRET to what is in "
+                "judge-admin-secret of the server's state directory",
+            )
 
 
 def _app(routes: list[BaseRoute]) -> Starlette:

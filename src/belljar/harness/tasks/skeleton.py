@@ -105,7 +105,7 @@ def write_skeleton(directory: Path) -> list[Path]:
             path.write_text(text)
         solution.chmod(0o755)
     except (OSError, ValueError) as error:
-        raise BelljarError(f"{shown(directory)} cannot be written: {reason(error)}") from None
+        raise BelljarError(f"{shown(directory)} cannot be written: {reason(error)}; name another directory") from None
     return list(files)
 
 

@@ -5,6 +5,7 @@ URL, and to nothing else there.
 """
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
@@ -15,11 +16,13 @@ from belljar.errors import BelljarError
 from belljar.harness.judge.history import HistoryEntry
 from belljar.harness.judge.remote import RemoteJudge, RemoteJudgeError
 from belljar.harness.judge.report import EvalReport, SubmissionKind, SubmissionStatus
-from belljar.harness.judge.session import SessionLimits
+from belljar.harness.judge.session import SessionLimits, SubmissionRefusedError
 from belljar.harness.results.layout import write_json
 from belljar.linux.interfaces import own_addresses
 from belljar.policy.services import DEFAULT_PORT
 
+_NAME: Final = re.compile(r"[a-z]+-\d+", re.ASCII)
+_BUSY: Final = (429, 503)
 _TRIES: Final = 4
 _PAUSE: Final = 1.0
 _POLL_SECONDS: Final = 0.5
@@ -79,16 +82,32 @@ class ElsewhereJudge:
 
     async def submit(self, archive: Path) -> str:
         """See `TrialJudge`."""
-        return await self._remote.submit(archive)
+        try:
+            return await self._remote.submit(archive)
+        except RemoteJudgeError as error:
+            if error.status in _BUSY:
+                raise SubmissionRefusedError(error.status, str(error), _PAUSE) from None
+            raise
 
     async def finish(self) -> Sequence[HistoryEntry]:
         """See `TrialJudge`."""
         await self._remote.close()
         while True:
-            entries = (await self._remote.history())["entries"]
+            entries = (await self._history())["entries"]
             if all(entry["status"] in (SubmissionStatus.COMPLETED, SubmissionStatus.ERROR) for entry in entries):
                 return [await self._entry(entry) for entry in entries]
             await asyncio.sleep(_POLL_SECONDS)
+
+    async def _history(self) -> Mapping[str, Any]:
+        """Return the history, and try again while the judge cannot be reached: the work must not be lost."""
+        for number in range(1, _TRIES + 1):
+            try:
+                return await self._remote.history()
+            except RemoteJudgeError:
+                if number == _TRIES:
+                    raise
+                await asyncio.sleep(_PAUSE * number)
+        raise AssertionError("unreachable")
 
     async def _entry(self, entry: Mapping[str, Any]) -> HistoryEntry:
         try:
@@ -99,7 +118,7 @@ class ElsewhereJudge:
             submitted = str(entry.get("submitted_at", ""))
         except (KeyError, TypeError, ValueError) as error:
             raise RemoteJudgeError(f"the judge answers in a way that is not understood: {error!r}") from None
-        if report is not None and "/" not in name:
+        if report is not None and _NAME.fullmatch(name):
             (self._directory / name).mkdir(parents=True, exist_ok=True)
             write_json(self._directory / name / "report.json", report.to_data())
         return HistoryEntry(str(entry["task_id"]), name, kind, status, submitted, report, result.get("error"))

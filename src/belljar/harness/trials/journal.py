@@ -1,8 +1,8 @@
-"""What a trial tells while it runs: a line in its log, and its state for whoever watches."""
+"""The log of a trial while it runs: a line for each event, and the state that a progress display shows."""
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -21,7 +21,7 @@ class TrialState(StrEnum):
 
 @dataclass(slots=True)
 class Journal:
-    """Keeps the log of one trial, and calls a watcher whenever its state changes."""
+    """Keeps the log of one trial, and calls `on_change` after each line."""
 
     task: str
     log: Path
@@ -40,17 +40,19 @@ class Journal:
     outcome: TrialOutcome | None = None
     """How it has ended."""
 
-    _started: float = field(default_factory=time.monotonic)
+    _started: float | None = None
     _ended: float | None = None
 
     @property
     def seconds(self) -> float:
-        """How long the trial has run."""
-        return (self._ended or time.monotonic()) - self._started
+        """How long the trial has run, without the time in which it waited for its turn."""
+        return 0.0 if self._started is None else (self._ended or time.monotonic()) - self._started
 
     def enter(self, state: TrialState) -> None:
         """Note what begins."""
         self.state = state
+        if self._started is None:
+            self._started = time.monotonic()
         if state is TrialState.DONE:
             self._ended = time.monotonic()
         self.write(state.value)

@@ -21,11 +21,14 @@ from belljar.sandbox.spec import Command, SandboxSpec
 
 _MAX_SETUP_OUTPUT: Final = 1 << 20
 _SHOWN_OUTPUT: Final = 2000
-_EVALUATE: Final = 'script=$(cat); exec </dev/null; eval "$script"'
-"""The script comes by standard input: as an argument it could have 128 KiB, and would be seen by `ps`."""
+_EVALUATE: Final = 'script=$(cat); exec </dev/null; eval "set -x; $script"'
+"""The script comes by standard input: as an argument it could have 128 KiB, and would be seen by `ps`.
+
+Only its own commands are traced: what surrounds them would bury the one that failed.
+"""
 
 _SETUP: Final = f"""\
-if command -v bash >/dev/null; then exec bash -euxo pipefail -c '{_EVALUATE}'; else exec sh -eux -c '{_EVALUATE}'; fi
+if command -v bash >/dev/null; then exec bash -euo pipefail -c '{_EVALUATE}'; else exec sh -eu -c '{_EVALUATE}'; fi
 """
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from belljar.errors import BelljarError
+from belljar.errors import BelljarError, reason
 from belljar.harness.agents.interface import AgentDefinition
 from belljar.harness.judge.history import HistoryEntry
 from belljar.harness.judge.report import SubmissionKind
@@ -59,6 +59,9 @@ async def run_trial(plan: TrialPlan, tools: TrialTools, directory: Path, journal
         record.outcome, record.detail = TrialOutcome.CANCELLED, "the run was cancelled"
     except BelljarError as error:
         record.outcome, record.detail = TrialOutcome.ENVIRONMENT_ERROR, str(error)
+    except OSError as error:
+        record.outcome = TrialOutcome.ENVIRONMENT_ERROR
+        record.detail = f"a file of the trial cannot be read or written: {reason(error)}"
     except Exception as error:  # noqa: BLE001 - a bug in one trial must not end the others
         _LOG.exception("%s has failed", plan.task.id)
         record.outcome, record.detail = (

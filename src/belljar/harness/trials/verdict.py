@@ -66,9 +66,12 @@ def _outcome(
     if record.timed_out:
         return TrialOutcome.TIMEOUT_GRADED, f"the agent's time was over after {record.seconds:.0f} s"
     errors = sum(entry.status is SubmissionStatus.ERROR for entry in entries)
-    detail = (
-        f"{errors} of {len(entries)} submissions could not be graded" if errors else record.unusable or record.detail
-    )
+    if errors:
+        detail = f"{errors} of {len(entries)} submissions could not be graded"
+    elif not any(report.valid for report in reports):
+        detail = f"no submission is valid; {reports[-1].submission_id}: {reports[-1].summary}"
+    else:
+        detail = record.unusable or record.detail
     return (TrialOutcome.PASSED if found is not None and has_full_marks(found, task) else TrialOutcome.FAILED), detail
 
 

@@ -163,7 +163,7 @@ async def _evaluate_at_intervals(parts: WorkParts, sandbox: RuntimeSandbox) -> N
         await asyncio.sleep(interval)
         try:
             submission = await _submit(parts, sandbox, parts.directory / "auto.tar.gz")
-        except BelljarError as error:
+        except (BelljarError, OSError) as error:
             line = f"failed: {error}"
         else:
             line = f"submitted as {submission}"
@@ -216,9 +216,12 @@ async def _submit_in_time(parts: WorkParts, archive: Path) -> None:
 
 
 async def _submit(parts: WorkParts, sandbox: RuntimeSandbox, archive: Path) -> str:
-    """Take the state of the work into an archive, and submit it. Return the submission's name."""
-    await _take(parts, sandbox, archive)
-    return await parts.judge.submit(archive)
+    """Take the state of the work into an archive, submit and remove it. Return the submission's name."""
+    try:
+        await _take(parts, sandbox, archive)
+        return await parts.judge.submit(archive)
+    finally:
+        archive.unlink(missing_ok=True)
 
 
 async def _take(parts: WorkParts, sandbox: RuntimeSandbox, archive: Path) -> None:
