@@ -349,3 +349,13 @@ def test_the_models_api_is_reached_through_the_broker_and_the_key_stays_outside(
     assert secret not in done.output()
     assert done.data("network.json")["services"]["anthropic"]["requests"] == 1
     assert not [path for path in done.directory.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+
+
+def test_an_agent_whose_api_has_no_key_is_refused_before_anything_is_made(evaluations):
+    evaluations.write(counting())
+    agent = evaluations.directory / "agent.yaml"
+    agent.write_text("name: asking\nmodel_api: anthropic\ncommand: 'true'\n")
+    done = evaluations.run("--agent", str(agent))
+    assert done.code == 125
+    assert "ANTHROPIC_API_KEY" in done.err
+    assert not evaluations.results.exists()

@@ -71,7 +71,8 @@ def without_an_engine(evaluations: Evaluations) -> str:
 
 def without_a_key(evaluations: Evaluations) -> str:
     evaluations.write(counting())
-    return ask_the_model(evaluations)
+    (evaluations.directory / "agent.yaml").write_text(AGENT)
+    return evaluations.run("--agent", "./agent.yaml").err
 
 
 def behind_a_proxy(evaluations: Evaluations) -> str:

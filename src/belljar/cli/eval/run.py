@@ -20,12 +20,15 @@ from belljar.cli.tables import print_table
 from belljar.errors import BelljarError, extra, printable
 from belljar.gateway.settings import read_settings, unused_proxy
 from belljar.harness.agents.finding import find_agent
+from belljar.harness.agents.interface import AgentDefinition
 from belljar.harness.leftovers import default_eval_state
 from belljar.harness.results.summary import EXIT_CANCELLED, RunSummary
 from belljar.harness.settings.model import ResolvedSettings
 from belljar.harness.settings.resolve import FLAGS, resolve
 from belljar.harness.tasks.loading import find_task
 from belljar.harness.tasks.model import EvalTask
+from belljar.harness.trials.policy import AGENT_KEY, model_service
+from belljar.policy.services import service_from_data
 
 _RUN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}", re.ASCII)
 
@@ -90,6 +93,7 @@ def run(  # noqa: PLR0913, PLR0917 - click passes one argument for each option
         unused := unused_proxy(os.environ, read_settings(os.environ))
     ):
         click.echo(f"note: {unused}", err=True)
+    _check_keys(agents, settings)
     if dry_run:
         _show_settings(found, settings)
         return
@@ -153,6 +157,19 @@ def _find_tasks(names: Sequence[str], directory: str | None) -> list[EvalTask]:
             raise BelljarError(f"the task {task.id} is named twice; name it once")
         seen.add(task.id)
     return found
+
+
+def _check_keys(agents: Sequence[AgentDefinition], settings: Sequence[ResolvedSettings]) -> None:
+    """Make sure that the broker has a key for each API: no run whose first request fails. Raises BelljarError."""
+    services = [
+        service_from_data(agent.model_api, model_service(agent.model_api, each.settings))
+        for agent, each in zip(agents, settings, strict=True)
+        if agent.model_api is not None
+    ]
+    if services:
+        from belljar.broker.requirements import check_brokers  # noqa: PLC0415 - most runs have none
+
+        check_brokers(services, {**os.environ, AGENT_KEY: "given"})
 
 
 def _run_name(given: str | None) -> str:

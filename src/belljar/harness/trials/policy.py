@@ -26,7 +26,7 @@ def agent_policy(judge: Mapping[str, Any], model_api: str | None, settings: Tria
     """Return the policy of an agent that is at work. `judge` is the entry of the judge's service."""
     services = {JUDGE: dict(judge)}
     if model_api is not None:
-        services[model_api] = _model_service(model_api, settings)
+        services[model_api] = model_service(model_api, settings)
     return {"mode": "allow-all" if settings.internet else "block-all", "services": services}
 
 
@@ -54,7 +54,8 @@ def kit_binds(kit: Kit, *, runs_images: bool) -> tuple[Bind, ...]:
     return (Bind(kit.directory, Path(KIT_PLACE), writable=False), *programs)
 
 
-def _model_service(name: str, settings: TrialSettings) -> dict[str, Any]:
+def model_service(name: str, settings: TrialSettings) -> dict[str, Any]:
+    """Return the entry of a policy by which an agent reaches its model's API."""
     entry: dict[str, Any] = {}
     if settings.agent_api_base_url is not None:
         entry["url"] = settings.agent_api_base_url
