@@ -47,7 +47,7 @@ def _open_backend(name: str, state: Path) -> Mapping[str, Backend]:
 
 
 class _NoEvents:
-    """A sink for events that nobody follows: a run knows what it does with its sandboxes."""
+    """A sink that drops events: a run knows what it does with its sandboxes."""
 
     def tell(self, sandbox: str, event: RuntimeEvent) -> None:
         """Drop an event."""

@@ -1,6 +1,6 @@
 """The private directories of runs, and what killed runs have left behind.
 
-A run keeps a lock on its directory while it lives. A directory whose lock nobody holds belongs to a run that was
+A run keeps a lock on its directory while it lives. A directory whose lock is free belongs to a run that was
 killed: its sandboxes are destroyed by the backend that made them, and the directory is removed. The name of the backend
 is written down before the first sandbox is made.
 """

@@ -53,7 +53,7 @@ class HarnessSandbox(Protocol):
         """Run a command to its end, or kill it at the end of its time.
 
         Standard output and error are written to a file as they come, up to `limit` bytes; the rest is thrown away.
-        Standard error goes to `errors` if that is given, and the limit is for both.
+        Standard error goes to `errors` if that is given, and each of the two has the limit for itself.
         """
 
     async def put_tree(self, path: PurePosixPath, archive: Path) -> None:

@@ -50,7 +50,7 @@ class LiveProgress:
         self._drawing.start()
 
     def __call__(self, journal: Journal) -> None:
-        """Have a trial in the table."""
+        """Add a trial to the table."""
         with self._lock:
             self._journals[journal.task] = journal
 

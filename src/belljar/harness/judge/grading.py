@@ -184,8 +184,8 @@ async def _run_step(sandbox: HarnessSandbox, script: str, *arguments: str, stdin
 async def _evaluate(sandbox: HarnessSandbox, task: EvalTask, place: PurePosixPath, evidence: Path) -> Ended:
     """Run `eval_cmd`. Only its standard output is parsed: what it runs often writes to its standard error.
 
-    It is told of a file for its result if submitted code is kept apart from it. Otherwise submitted code would be told,
-    too.
+    It gets the name of a file for its result only if submitted code is isolated from it: otherwise submitted code would
+    inherit the name.
     """
     command = Command(
         ("/bin/sh", "-c", _EVALUATE, "sh", task.judge.eval_cmd, str(place)),

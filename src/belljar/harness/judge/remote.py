@@ -62,7 +62,7 @@ class RemoteJudge:
         return await self._ask("GET", f"/result/{submission}", headers=self._headers())
 
     async def close(self) -> None:
-        """Have the judge accept nothing more in this session."""
+        """Close the session: the judge accepts nothing more in it."""
         await self._ask("POST", "/close", json={"token": self.token, "admin_secret": self._secret.text})
 
     async def history(self) -> dict[str, Any]:

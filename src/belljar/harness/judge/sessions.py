@@ -183,8 +183,8 @@ class Judge:
         directory = session.directory / f"{kind.value}-{number}"
         try:
             directory.mkdir(parents=True)
-            session.stored += archive.stat().st_size
             archive.replace(directory / ARCHIVE)
+            session.stored += (directory / ARCHIVE).stat().st_size
         except OSError as error:
             _LOG.warning("%s cannot be written: %s", directory, error)
             with suppress(OSError):  # the next submission has the same name

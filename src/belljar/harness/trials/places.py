@@ -98,9 +98,9 @@ class TaskSandboxes:
         if ended.exit_code == 0 and not ended.timed_out:
             return
         output.seek(0)
-        said = output.read()[-_SHOWN_OUTPUT:].decode(errors="replace").strip()
+        printed = output.read()[-_SHOWN_OUTPUT:].decode(errors="replace").strip()
         why = f"took more than {self.setup_timeout:g} s" if ended.timed_out else f"exited with {ended.exit_code}"
         raise SetupError(
             f"{task.path}: {purpose}.setup_cmds {why}; they run without a network, as an ordinary user, and can write "
-            f"to {task.cwd}, /tmp and home\n" + "\n".join(map(printable, said.splitlines()))
+            f"to {task.cwd}, /tmp and home\n" + "\n".join(map(printable, printed.splitlines()))
         )

@@ -39,10 +39,10 @@ def agent_variables(task: EvalTask, token: str, *, runs_images: bool) -> dict[st
         "SUBMIT_PATHS": " ".join(task.submit_paths),
         "SUBMIT_EXCLUDE_FLAGS": " ".join(f"--exclude={pattern}" for pattern in task.submit_exclude),
     }
-    told = {f"{prefix}_{name}": value for prefix in ("BELLJAR", "SFORGE") for name, value in common.items()}
+    variables = {f"{prefix}_{name}": value for prefix in ("BELLJAR", "SFORGE") for name, value in common.items()}
     if not runs_images:  # in an image, PATH is the image's, and the programs are where it leads
-        told["PATH"] = f"{KIT_PLACE}/bin:{_SYSTEM_PATH}"
-    return {**told, PROMPT_VARIABLE: str(PROMPT_FILE)}
+        variables["PATH"] = f"{KIT_PLACE}/bin:{_SYSTEM_PATH}"
+    return {**variables, PROMPT_VARIABLE: str(PROMPT_FILE)}
 
 
 def kit_binds(kit: Kit, *, runs_images: bool) -> tuple[Bind, ...]:

@@ -1,4 +1,4 @@
-"""The prompt: what the agent is told before the text of the task."""
+"""The prompt: what the agent reads before the text of the task."""
 
 from collections.abc import Iterator
 

@@ -138,9 +138,9 @@ async def _attempt(parts: WorkParts, record: WorkRecord) -> None:
 async def _run_agent(parts: WorkParts, sandbox: RuntimeSandbox, record: WorkRecord) -> None:
     """Run the agent's command to its end, or to the end of its time. Raises GoneError if the sandbox ends first."""
     parts.journal.enter(TrialState.AGENT)
-    told = agent_variables(parts.task, parts.judge.token, runs_images=parts.sandboxes.runs_images)
+    variables = agent_variables(parts.task, parts.judge.token, runs_images=parts.sandboxes.runs_images)
     words = ("/bin/sh", "-c", parts.agent.command)
-    command = Command(words, {**told, **parts.agent.environment}, Path(parts.task.cwd))
+    command = Command(words, {**variables, **parts.agent.environment}, Path(parts.task.cwd))
     evaluating = asyncio.create_task(_evaluate_at_intervals(parts, sandbox))
     try:
         with (parts.directory / layout.OUTPUT).open("wb") as output:
